@@ -1,0 +1,48 @@
+"""Pictures: what a figure shows (`spec`) and two ways of drawing it.
+
+`matplotlib_renderer` makes print figures (PNG, PDF), `plotly_renderer` interactive ones for the
+report. `prepare` holds what both share: checks, colours, thinning, the plotted numbers. This room
+draws; it computes nothing about attention.
+
+    from attnlab import plotting
+    figure = plotting.Figure("Risk", [plotting.Panel("", plotting.Axis("step"), plotting.Axis("R"), [
+        plotting.Line(steps, risk, label="gradient descent")])])
+    plotting.save_figure(figure, "risk")                # risk.png, risk.pdf, risk.json
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .spec import Arrows as Arrows
+from .spec import Axis as Axis
+from .spec import Band as Band
+from .spec import Bars as Bars
+from .spec import Figure as Figure
+from .spec import Heat as Heat
+from .spec import Line as Line
+from .spec import Mark as Mark
+from .spec import Panel as Panel
+from .spec import Paths as Paths
+from .spec import Points as Points
+from .spec import Role as Role
+from .spec import Rule as Rule
+
+if TYPE_CHECKING:
+    from .matplotlib_renderer import render as render
+    from .matplotlib_renderer import save_figure as save_figure
+    from .plotly_renderer import to_html_div as to_html_div
+    from .plotly_renderer import to_plotly as to_plotly
+
+# Matplotlib and Plotly load when they are first used.
+_LAZY = {
+    "render": "matplotlib_renderer",
+    "save_figure": "matplotlib_renderer",
+    "to_html_div": "plotly_renderer",
+    "to_plotly": "plotly_renderer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
