@@ -1,0 +1,144 @@
+"""Writing records whole or not at all, and reading them back."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.errors import InvalidArgument
+from .provenance import checked_json
+
+if TYPE_CHECKING:
+    import xarray
+
+# netCDF attributes hold text, numbers and arrays of them. Everything else (None, booleans,
+# mappings, lists, tuples) is stored as JSON text behind this mark and restored on reading.
+_JSON_MARK = "json:"
+_COMPRESS_ABOVE = 65_536  # bytes; below it the filters cost more than they save
+
+
+def default_directory() -> Path:
+    """Where outputs go when nobody says: `$ATTNLAB_OUTPUT`, else `attnlab-output` here."""
+    return Path(os.environ.get("ATTNLAB_OUTPUT") or "attnlab-output")
+
+
+def writable_directory(directory: str | os.PathLike[str], name: str = "out") -> Path:
+    """`directory`, made when missing and tried by writing, so that a run fails before it computes.
+
+    Raises `InvalidArgument` (about argument `name`) when nothing can be written there.
+    """
+    path = Path(directory)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path, prefix=".attnlab-", suffix=".tmp"):
+            pass
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise InvalidArgument(
+            name, str(path), f"a directory that can be written to ({reason})"
+        ) from None
+    return path
+
+
+def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
+    """Writes `dataset` to netCDF-4 at `path` and returns the path.
+
+    The file appears complete or not at all, whatever happens to the writer; an older file of that
+    name stays until then. Attributes of any JSON type survive the round trip.
+
+    Raises `InvalidArgument` for variables or attributes that netCDF cannot hold, `OSError` when
+    the disk refuses.
+    """
+    path = Path(path)
+    stored = _with_attributes(dataset, _encode)
+    encoding = {}
+    for name, variable in stored.variables.items():
+        if variable.dtype.kind not in "biufSUOTmM":
+            raise InvalidArgument(
+                str(name), variable.dtype, "a variable of numbers, booleans, text or times"
+            )
+        if variable.dtype.kind in "iuf" and variable.nbytes > _COMPRESS_ABOVE:
+            encoding[name] = {"zlib": True, "complevel": 1, "shuffle": True}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    os.close(handle)
+    try:
+        stored.to_netcdf(temporary, engine="h5netcdf", format="NETCDF4", encoding=encoding)
+        _flush_to_disk(temporary)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def load(path: str | os.PathLike[str]) -> xarray.Dataset:
+    """The record at `path`, in memory; the file is closed.
+
+    Raises `InvalidArgument` when there is no such file or it is no netCDF-4 file.
+    """
+    import xarray as xr
+
+    path = Path(path)
+    if not path.is_file():
+        raise InvalidArgument("record", str(path), "an existing file")
+    try:
+        dataset = xr.load_dataset(path, engine="h5netcdf")
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidArgument("record", str(path), f"a complete netCDF-4 file ({reason})") from None
+    return _with_attributes(dataset, _decode)
+
+
+def _encode(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return _JSON_MARK + json.dumps(value) if value.startswith(_JSON_MARK) else value
+    if isinstance(value, bool | np.bool_) or value is None:
+        return _JSON_MARK + json.dumps(None if value is None else bool(value))
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind in "iuf" and value.size:
+            return value
+        value = value.tolist()
+    if isinstance(value, int | float):
+        return value
+    return _JSON_MARK + json.dumps(checked_json(f"attribute {name}", value))
+
+
+def _decode(name: str, value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(_JSON_MARK):
+        return json.loads(value[len(_JSON_MARK) :])
+    return value
+
+
+def _with_attributes(dataset: xarray.Dataset, convert: Any) -> xarray.Dataset:
+    """A shallow copy whose attributes went through `convert`."""
+
+    def converted(owner: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+        return {name: convert(f"{owner}{name}", value) for name, value in attributes.items()}
+
+    copy = dataset.copy(deep=False)
+    copy.attrs = converted("", dataset.attrs)
+    for name, variable in dataset.variables.items():
+        copy[name].attrs = converted(f"{name}.", variable.attrs)
+    return copy
+
+
+def _flush_to_disk(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,145 @@
+"""Saving and loading: exact round trips, and no half-written file whatever happens."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from attnlab import records
+from attnlab.errors import InvalidArgument
+
+
+def example(runs=3, steps=5):
+    rng = np.random.default_rng(0)
+    risk = rng.normal(size=(runs, steps))
+    risk[0, -1] = np.nan
+    return xr.Dataset(
+        {
+            "risk": (("run", "step"), risk, {"units": "1", "source": "Lemma 6"}),
+            "single": (("run", "step"), np.float32(risk)),
+            "status": ("run", np.array(["ok", "diverged", "ok"][:runs])),
+            "converged": ("run", np.array([True, False, True][:runs])),
+            "count": ("run", np.arange(runs, dtype=np.int64)),
+        },
+        coords={"step": np.arange(steps) * 10},
+    )
+
+
+def test_round_trip_is_exact(tmp_path):
+    dataset = records.attach(example(), records.provenance({"seed": 0}))
+    path = records.save(dataset, tmp_path / "new" / "record.nc")
+    loaded = records.load(path)
+    xr.testing.assert_identical(loaded, dataset)
+    assert loaded["risk"].dtype == np.float64
+    assert loaded["single"].dtype == np.float32
+    assert loaded["converged"].dtype == bool
+    assert records.provenance_of(loaded)["seed"] == 0
+
+
+def test_large_compressed_variables_round_trip(tmp_path):
+    dataset = xr.Dataset({"x": (("run", "step"), np.random.default_rng(1).normal(size=(30, 4000)))})
+    loaded = records.load(records.save(dataset, tmp_path / "x.nc"))
+    np.testing.assert_array_equal(loaded["x"], dataset["x"])
+
+
+def test_attributes_that_netcdf_rejects_survive(tmp_path):
+    attributes = {
+        "nothing": None,
+        "flag": True,
+        "numpy_flag": np.bool_(False),
+        "table": {"a": [1, None, {"b": "c"}]},
+        "names": ["a", "b"],
+        "empty": [],
+        "text": "json:looks like ours",
+        "number": 3,
+        "real": 0.1,
+        "unicode": "λ = √½",
+    }
+    dataset = example().assign_attrs(attributes)
+    dataset["risk"].attrs.update(attributes)
+    loaded = records.load(records.save(dataset, tmp_path / "a.nc"))
+    assert loaded.attrs == attributes
+    assert loaded["risk"].attrs == {"units": "1", "source": "Lemma 6", **attributes}
+    assert dataset.attrs["table"] is attributes["table"]  # the caller's dataset is untouched
+
+
+def test_what_cannot_be_stored_is_named_and_nothing_is_written(tmp_path):
+    with pytest.raises(InvalidArgument, match="attribute risk.f"):
+        bad = example()
+        bad["risk"].attrs["f"] = print
+        records.save(bad, tmp_path / "a.nc")
+    with pytest.raises(InvalidArgument, match="phase = complex128|phase"):
+        records.save(xr.Dataset({"phase": ("run", np.array([1j]))}), tmp_path / "b.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_write_keeps_the_old_file_and_leaves_nothing_behind(tmp_path, monkeypatch):
+    path = records.save(example(), tmp_path / "record.nc")
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        records.save(example(steps=2), path)
+    monkeypatch.undo()
+    assert records.load(path).sizes["step"] == 5
+    assert [p.name for p in tmp_path.iterdir()] == ["record.nc"]
+
+
+def test_killed_writer_leaves_the_old_file_whole(tmp_path):
+    path = records.save(example(), tmp_path / "record.nc")
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        import numpy as np
+        import xarray as xr
+        from attnlab import records
+        from attnlab.records import store
+        # Killed when all bytes of the new file are written but it has not taken its name.
+        store._flush_to_disk = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+        records.save(xr.Dataset({"x": ("run", np.zeros(100_000))}), sys.argv[1])
+        """
+    )
+    for target in (path, tmp_path / "fresh.nc"):
+        killed = subprocess.run([sys.executable, "-c", program, str(target)], check=False)
+        assert killed.returncode == -signal.SIGKILL
+    assert records.load(path).sizes["step"] == 5
+    assert [p.name for p in tmp_path.glob("*.nc")] == ["record.nc"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"not netCDF", "half"])
+def test_absent_and_damaged_files_are_refused_by_name(tmp_path, content):
+    path = tmp_path / "record.nc"
+    if content == "half":
+        whole = records.save(example(), path).read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InvalidArgument, match="record.nc"):
+        records.load(path)
+
+
+def test_writable_directory_is_made_and_left_empty(tmp_path):
+    made = records.writable_directory(tmp_path / "a" / "b")
+    assert made.is_dir()
+    assert list(made.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["file", "file/below", "/proc/attnlab"])
+def test_unwritable_directory_is_refused_with_the_reason(tmp_path, target):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidArgument, match="out = .* can be written to \\("):
+        records.writable_directory(tmp_path / target)
+
+
+def test_default_directory_follows_the_environment(monkeypatch):
+    monkeypatch.delenv("ATTNLAB_OUTPUT", raising=False)
+    assert str(records.default_directory()) == "attnlab-output"
+    monkeypatch.setenv("ATTNLAB_OUTPUT", "elsewhere")
+    assert str(records.default_directory()) == "elsewhere"
