@@ -1,0 +1,73 @@
+"""Worker processes: independent of each other, one thread each, and of the calling script."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from attnlab._core.workers import Job, resolve, run_jobs
+from attnlab.errors import InvalidArgument
+
+
+def test_results_in_order_and_errors_kept():
+    jobs = [
+        Job("a", "math:factorial", (5,)),
+        Job("b", "math:sqrt", (-1,)),
+        Job("c", "math:nosuch"),
+        Job("d", "os:getpid"),
+    ]
+    for processes in (1, 2):
+        seen = []
+        results = run_jobs(jobs, processes=processes, on_result=seen.append)
+        assert [r.key for r in results] == ["a", "b", "c", "d"]
+        assert results[0].value == 120
+        assert results[1].error.startswith("ValueError: ")
+        assert "Traceback" in results[1].details
+        assert "a name that math defines" in results[2].error
+        assert (results[3].value == os.getpid()) == (processes == 1)
+        assert len(seen) == 4
+
+
+def test_workers_keep_to_one_thread():
+    jobs = [Job(name, "os:getenv", (name,)) for name in ("NPROC", "OMP_NUM_THREADS")]
+    assert [r.value for r in run_jobs(jobs, processes=2)] == ["1", "1"]
+
+
+def test_values_that_cannot_be_sent_are_an_error():
+    first, second = run_jobs(
+        [Job("lock", "threading:Lock"), Job("pi", "math:fsum", ([1, 2],))], processes=2
+    )
+    assert first.error.startswith("result cannot be sent: ")
+    assert second.value == 3
+
+
+def test_interrupt_ends_the_workers():
+    def stop(result):
+        raise KeyboardInterrupt
+
+    jobs = [Job("quick", "os:getpid"), Job("long", "time:sleep", (60,))]
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, processes=2, on_result=stop)
+
+
+@pytest.mark.parametrize("bad", ["math", "math:", ":sqrt", "math:sqrt.x.y"])
+def test_references(bad):
+    with pytest.raises(InvalidArgument, match="reference"):
+        resolve(bad)
+
+
+def test_a_script_without_main_guard_still_gets_its_results(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        from attnlab._core.workers import Job, run_jobs
+        jobs = [Job(str(n), "math:factorial", (n,)) for n in range(4)]
+        print([r.value for r in run_jobs(jobs, processes=2)])
+        """)
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[1, 1, 2, 6]\n"
+    assert "__main__" in done.stderr
+    assert done.returncode == 0
