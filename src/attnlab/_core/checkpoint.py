@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextvars
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidArgument
+from .files import replacing
 
 _KEY = "key"
 _PREFIX = "array."  # keeps the arrays' names apart from the key and from savez's own arguments
@@ -60,19 +60,8 @@ class Checkpoint:
             if array.dtype.hasobject:
                 raise InvalidArgument(name, value, "a numeric, boolean or string array")
             converted[_PREFIX + name] = array
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(
-            dir=self.path.parent, prefix=f".{self.path.name}.", suffix=".tmp"
-        )
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, **converted)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with replacing(self.path) as temporary, open(temporary, "wb") as file:
+            np.savez(file, **converted)
 
     def clear(self) -> None:
         """Removes the file; nothing happens when there is none."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.errors import InvalidArgument
+from .._core.files import replacing
 from .provenance import checked_json
 
 if TYPE_CHECKING:
@@ -65,17 +66,8 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
             )
         if variable.dtype.kind in "iuf" and variable.nbytes > _COMPRESS_ABOVE:
             encoding[name] = {"zlib": True, "complevel": 1, "shuffle": True}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.close(handle)
-    try:
+    with replacing(path) as temporary:
         stored.to_netcdf(temporary, engine="h5netcdf", format="NETCDF4", encoding=encoding)
-        _flush_to_disk(temporary)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
     return path
 
 
@@ -128,17 +120,3 @@ def _with_attributes(dataset: xarray.Dataset, convert: Any) -> xarray.Dataset:
     for name, variable in dataset.variables.items():
         copy[name].attrs = converted(f"{name}.", variable.attrs)
     return copy
-
-
-def _flush_to_disk(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
