@@ -1,0 +1,95 @@
+"""The one error that bad input raises, and the checks that raise it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+
+class InvalidArgument(ValueError):
+    """An argument outside what is allowed.
+
+    The message names the argument, the value it had and what is allowed, in this order.
+
+    **Arguments:** `name` of the argument, its `value`, and `allowed`, a phrase that completes
+    "must be ...".
+    """
+
+    def __init__(self, name: str, value: Any, allowed: str):
+        self.name, self.value, self.allowed = name, value, allowed
+        shown = repr(value)
+        if len(shown) > 120:
+            shown = shown[:117] + "..."
+        super().__init__(f"{name} = {shown} is not allowed: it must be {allowed}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.name, self.value, self.allowed))
+
+
+def is_traced(*values: Any) -> bool:
+    """Whether any value is an abstract JAX one, whose number cannot be looked at.
+
+    Asks JAX only if somebody imported it already, so that argument checks stay light.
+    """
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(value, jax.core.Tracer) for value in values)
+
+
+def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
+    """`value` as an int in `[minimum, maximum]`; raises `InvalidArgument`."""
+    allowed = f"an integer >= {minimum}" + ("" if maximum is None else f" and <= {maximum}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral | numbers.Real):
+        raise InvalidArgument(name, value, allowed)
+    if not math.isfinite(value) or int(value) != value or value < minimum:
+        raise InvalidArgument(name, value, allowed)
+    if maximum is not None and value > maximum:
+        raise InvalidArgument(name, value, allowed)
+    return int(value)
+
+
+def check_real(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """`value` as a finite float between `low` and `high`; raises `InvalidArgument`.
+
+    A value that JAX traces (to differentiate in it, say) passes unchecked.
+    """
+    if is_traced(value):
+        return value
+    parts = []
+    if low > -math.inf:
+        parts.append(f"{'>' if low_open else '>='} {low:g}")
+    if high < math.inf:
+        parts.append(f"{'<' if high_open else '<='} {high:g}")
+    allowed = "a finite number" + (" " + " and ".join(parts) if parts else "")
+    try:
+        if isinstance(value, bool | str | bytes | complex):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(name, value, allowed) from None
+    below = number <= low if low_open else number < low
+    above = number >= high if high_open else number > high
+    if not math.isfinite(number) or below or above:
+        raise InvalidArgument(name, value, allowed)
+    return number
+
+
+def check_choice(name: str, value: Any, options: Iterable[str]) -> str:
+    """`value` if it is one of `options`; raises `InvalidArgument` with the nearest option."""
+    known = sorted(options)
+    if isinstance(value, str) and value in known:
+        return value
+    near = difflib.get_close_matches(str(value), known, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise InvalidArgument(name, value, "one of " + ", ".join(known) + hint)

@@ -1,0 +1,30 @@
+"""Float64 for theory, whatever the caller's global flag, and arrays that leave the scope intact."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .errors import is_traced
+
+
+def float64() -> AbstractContextManager[Any]:
+    """A scope in which JAX computes in float64; the caller's configuration is untouched.
+
+    Works under an outer `jit`, `grad` and `vmap` whose own precision is float32.
+    """
+    return jax.enable_x64(True)
+
+
+def to_float64(tree: Any) -> Any:
+    """Every leaf as a float64 JAX array. Call it inside `float64()`."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(jnp.float64), tree)
+
+
+def to_numpy(tree: Any) -> Any:
+    """Concrete JAX leaves as NumPy arrays, which keep float64 outside the scope; tracers as is."""
+    return jax.tree.map(lambda leaf: leaf if is_traced(leaf) else np.asarray(leaf), tree)

@@ -1,0 +1,110 @@
+"""The population risk of pointwise attention on single-location regression.
+
+Source: Section 4 of marion2025; `docs/theory/pointwise-attention`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._core.errors import InvalidArgument, is_traced
+from ..students import PointwiseAttention
+from ..tasks import SingleLocation
+from .pointwise_closed import erf_linear_moments
+from .pointwise_quadrature import Spec, moments, nodes_per_run, spec_of
+from .risk import SingleLocationRisk
+from .setting import Components, Setting, assemble, rounding_error
+
+_LARGEST_LOG_LENGTH = 300.0  # the risk grows as L²: beyond, float64 overflows
+_BATCH_VALUES = 2**24  # float64 values held at once by a batched quadrature
+
+
+class PointwiseClosedForm(SingleLocationRisk):
+    """Erf activation with linear links: closed form, accurate to rounding."""
+
+    method: ClassVar[str] = "closed form"
+    setting: Setting
+    scale: Any
+
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
+        return assemble(erf_linear_moments(state, scale, self.setting), self.setting)
+
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+        return rounding_error(erf_linear_moments(state, scale, self.setting), self.setting)
+
+    def at_scale(self, scale: float) -> PointwiseClosedForm:
+        return PointwiseClosedForm(setting=self.setting, scale=scale)
+
+
+class PointwiseQuadrature(SingleLocationRisk):
+    """Any activation, any links: Gaussian quadrature, its error estimated from a second rule."""
+
+    method: ClassVar[str] = "quadrature"
+    setting: Setting
+    scale: Any
+    fine: Spec = eqx.field(static=True)
+    coarse: Spec = eqx.field(static=True)
+
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
+        return self._in_batches(self._components, state, scale)
+
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+        return self._in_batches(self._error, state, scale)
+
+    def at_scale(self, scale: float) -> PointwiseQuadrature:
+        return PointwiseQuadrature(
+            setting=self.setting, scale=scale, fine=self.fine, coarse=self.coarse
+        )
+
+    def _components(self, state: Any, scale: Any) -> Components:
+        return assemble(moments(self.fine, state, scale, self.setting), self.setting)
+
+    def _error(self, state: Any, scale: Any) -> Any:
+        fine = moments(self.fine, state, scale, self.setting)
+        coarse = moments(self.coarse, state, scale, self.setting, coarse=True)
+        # term by term: errors of opposite sign must not hide each other
+        pairs = zip(assemble(fine, self.setting), assemble(coarse, self.setting), strict=True)
+        gap = sum(jnp.abs(one - other) for one, other in pairs)
+        return gap + rounding_error(fine, self.setting)
+
+    def _in_batches(self, function: Any, state: Any, scale: Any) -> Any:
+        shape = state.shape[:-1]
+        rows = state.reshape(-1, 5)
+        scales = jnp.broadcast_to(scale, shape).reshape(-1)
+        size = max(1, min(rows.shape[0], _BATCH_VALUES // nodes_per_run(self.fine)))
+        if size == rows.shape[0]:
+            out = function(rows, scales)
+        else:
+            out = jax.lax.map(lambda row: function(*row), (rows, scales), batch_size=size)
+        return jax.tree.map(lambda part: part.reshape(shape), out)
+
+
+def pointwise_risk(task: SingleLocation, student: PointwiseAttention) -> SingleLocationRisk:
+    """The exact risk of `student` on `task`; closed form for erf with linear links, else
+    quadrature. Raises `InvalidArgument` for lengths at which the risk overflows float64."""
+    if not is_traced(task.log_length) and task.log_length > _LARGEST_LOG_LENGTH:
+        allowed = f"at most {_LARGEST_LOG_LENGTH:g} for pointwise attention, whose risk grows as L²"
+        raise InvalidArgument("log_length", task.log_length, allowed)
+    setting = Setting.of(task)
+    links = student.link.name, task.link.name
+    if student.activation.name == "erf" and links == ("linear", "linear"):
+        return PointwiseClosedForm(setting=setting, scale=student.scale)
+    return pointwise_quadrature(task, student)
+
+
+def pointwise_quadrature(task: SingleLocation, student: PointwiseAttention) -> PointwiseQuadrature:
+    """The same risk by quadrature, also where a closed form exists (to check one by the other)."""
+    std = 10.0 if is_traced(task.token_std) else task.token_std
+    build = partial(spec_of, student.activation, student.link, task.link, std)
+    return PointwiseQuadrature(
+        setting=Setting.of(task),
+        scale=student.scale,
+        fine=build(coarse=False),
+        coarse=build(coarse=True),
+    )

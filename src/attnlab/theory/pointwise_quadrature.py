@@ -1,0 +1,116 @@
+"""Moments of pointwise attention for any activation and any links, by Gaussian quadrature.
+
+The outer integral runs over the scaled score `B = λ x·k`; given it, the values `x·v` and `x·v*`
+are Gaussian and their averages come from `gaussian_links`. Derivatives fall on the Gaussian
+density, so an activation may have kinks and steps. Source: `docs/theory/quadrature`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from ..students import Activation
+from ..tasks import Link
+from . import gaussian_links as links
+from .gaussian_nodes import attached, resolving_nodes
+from .setting import Moments, Setting
+
+
+class Spec(NamedTuple):
+    """What is fixed at compile time: the functions, and the grid spacing of each token kind."""
+
+    activation: Activation
+    student_link: Link
+    task_link: Link
+    informative_spacing: float
+    bulk_spacing: float
+
+
+def spec_of(
+    activation: Activation, student_link: Link, task_link: Link, token_std: float, *, coarse: bool
+) -> Spec:
+    """The compile-time part, its spacings rounded so that nearby settings share a compilation."""
+    width = min(student_link.width, task_link.width)
+    rounded = 1.0
+    while rounded < token_std:
+        rounded *= 2
+    informative = links.uniform_spacing(width, rounded, coarse=coarse)
+    bulk = links.uniform_spacing(student_link.width, 1.0, coarse=coarse)
+    return Spec(activation, student_link, task_link, informative, bulk)
+
+
+def moments(
+    spec: Spec,
+    state: Float[Array, "*runs 5"],
+    scale: Any,
+    setting: Setting,
+    *,
+    coarse: bool = False,
+) -> Moments:
+    """The per-token moments of `Moments`, for overlaps `state` and activation scale `λ`."""
+    kappa, nu, theta, eta, rho = jnp.moveaxis(state, -1, 0)
+    error, bias, magnitude = _informative(
+        spec, (kappa, nu, theta, eta, rho), scale, setting, coarse
+    )
+    mean, square = _bulk(spec, rho, scale, coarse)
+    return Moments(error, bias, mean, square, magnitude)
+
+
+def _scaled_nodes(activation: Activation, mean: Any, std: Any, coarse: bool) -> Any:
+    """Nodes in the scaled score, and the activation on them, resolving its own width."""
+    width = activation.width
+    kinks = tuple(kink / width for kink in activation.kinks)
+    nodes = resolving_nodes(mean / width, std / width, kinks, coarse=coarse)
+    return nodes, activation.function(nodes.b * width)
+
+
+def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: bool) -> Any:
+    kappa, nu, theta, eta, rho = state
+    s, h = jnp.asarray(setting.token_std), spec.informative_spacing
+    mean, std = scale * setting.shift * kappa, jnp.broadcast_to(scale * s, jnp.shape(kappa))
+    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse)
+    z, weights = attached(nodes, mean, std)
+
+    def wide(x: Any) -> Any:
+        return jnp.asarray(x)[..., None] + 0 * z
+
+    m_w = wide(setting.shift * theta) + wide(s * rho) * z
+    m_u = wide(s * eta) * z
+    v_w, v_u = wide(s**2 * (1 - rho**2)), wide(s**2 * (1 - eta**2))
+    c = wide(s**2 * (nu - rho * eta))
+    student, task = spec.student_link, spec.task_link
+    own = a**2 * links.square(student, m_w, v_w, spacing=h)
+    shared = a * links.product(student, task, m_w, m_u, v_w, v_u, c, spacing=h)
+    label = links.square(task, m_u, v_u, spacing=h)
+    tilt = a * links.mean(student, m_w, v_w, spacing=h) - links.mean(task, m_u, v_u, spacing=h)
+    error = jnp.sum((own - 2 * shared + label) * weights, axis=-1)
+    magnitude = jnp.sum((jnp.abs(own) + 2 * jnp.abs(shared) + label) * weights, axis=-1)
+    return error, jnp.sum(tilt * weights, axis=-1), magnitude
+
+
+def _bulk(spec: Spec, rho: Any, scale: Any, coarse: bool) -> Any:
+    std = jnp.broadcast_to(jnp.asarray(scale), jnp.shape(rho))
+    mean = jnp.zeros_like(std)
+    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse)
+    z, weights = attached(nodes, mean, std)
+    m_w = rho[..., None] * z
+    v_w = (1 - rho**2)[..., None] + 0 * z
+    link, h = spec.student_link, spec.bulk_spacing
+    first = jnp.sum(a * links.mean(link, m_w, v_w, spacing=h) * weights, axis=-1)
+    second = jnp.sum(a**2 * links.square(link, m_w, v_w, spacing=h) * weights, axis=-1)
+    return first, second
+
+
+def nodes_per_run(spec: Spec) -> int:
+    """Largest number of float64 values that one run holds at a time, to size batches."""
+    outer = 257 if not spec.activation.kinks else 240 * (1 + len(spec.activation.kinks))
+    polynomial = spec.student_link.polynomial, spec.task_link.polynomial
+    if None not in polynomial:
+        return outer
+    inner = int(2 * 9 / min(spec.informative_spacing, spec.bulk_spacing)) + 1
+    kinked = bool(spec.student_link.kinks or spec.task_link.kinks)
+    both = polynomial == (None, None)
+    return outer * (inner * (240 if kinked and both else 1) + (720 if kinked else 0))

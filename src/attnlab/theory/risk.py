@@ -1,0 +1,158 @@
+"""Population risks as objects: a value, its gradient, its method and its error.
+
+`population_risk(task, student)` picks the method; this module holds what all risks of the
+single-location task share. Source: `docs/theory/risks`.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from .._core.errors import InvalidArgument, check_real, is_traced
+from .._core.precision import float64, to_float64, to_numpy
+from ..students import Overlaps
+from .setting import Components
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class ErrorEstimate:
+    """How far a risk may be from the exact one: quadrature and rounding together, absolute.
+
+    `error(overlaps)` is the estimate at these overlaps, in the risk's own units. `float(error)` is
+    its largest value over a fixed set of realisable overlaps (corners, M, random ones), one number
+    for the whole risk.
+    """
+
+    def __init__(self, pointwise: Callable[[Overlaps], Any]):
+        self._pointwise = pointwise
+
+    def __call__(self, overlaps: Overlaps) -> Float[np.ndarray, "*runs"]:
+        return self._pointwise(overlaps)
+
+    def __float__(self) -> float:
+        return float(np.max(np.asarray(self._pointwise(reference_overlaps()))))
+
+    def __lt__(self, other: float) -> bool:
+        return float(self) < other
+
+    def __le__(self, other: float) -> bool:
+        return float(self) <= other
+
+    def __gt__(self, other: float) -> bool:
+        return float(self) > other
+
+    def __ge__(self, other: float) -> bool:
+        return float(self) >= other
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(float(self), dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"ErrorEstimate({float(self):.3g})"
+
+
+def reference_overlaps() -> Overlaps:
+    """64 realisable overlaps: the corners of M, aligned pairs, and random points of both kinds."""
+    corners = [(k, n, 0, 0, 0) for k in (-1, 0, 1) for n in (-1, 0, 1)]
+    aligned = [(0, 0, 1, 0, 0), (1, 0, 1, 0, 1), (0, 1, 0, 1, 1), (0, 0, 1, 1, 0), (0.6, 0.8, 0.6, 0.8, 1)]
+    key = jax.random.key(0)
+    random = [
+        Overlaps.on_sphere(jax.random.fold_in(key, dim), dim, runs=10).stack() for dim in (4, 6, 20)
+    ]
+    manifold = Overlaps.on_manifold(key, 5, runs=20).stack()
+    return Overlaps.unstack(np.concatenate([np.array(corners + aligned, float), *random, manifold]))
+
+
+class SingleLocationRisk(eqx.Module):
+    """A population risk of a single-location student, a function of its overlaps.
+
+    Call it with `Overlaps` of any batch shape: it returns float64, whatever the caller's
+    precision (NumPy for numbers; a JAX value inside the caller's own `jit`, `grad`, `vmap`).
+    """
+
+    method: eqx.AbstractClassVar[str]
+    scale: eqx.AbstractVar[Any]
+
+    @abc.abstractmethod
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
+        """The split risk at stacked overlaps. Pure, float64, called inside `float64()`."""
+
+    @abc.abstractmethod
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+        """The error estimate at stacked overlaps, under the same conditions."""
+
+    @abc.abstractmethod
+    def at_scale(self, scale: float) -> SingleLocationRisk:
+        """The same risk for another scale `λ` (or inverse temperature `β`)."""
+
+    def value_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+        """The risk at stacked overlaps, under the conditions of `components_of`."""
+        return sum(self.components_of(state, scale))  # type: ignore[return-value]
+
+    def gradient_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs 5"]:
+        """Partial derivatives in the five overlaps, under the conditions of `components_of`."""
+        return jax.grad(lambda s: jnp.sum(self.value_of(s, scale)))(state)
+
+    def __call__(
+        self, overlaps: Overlaps, scale: Float[ArrayLike, "*#runs"] | None = None
+    ) -> Float[Array, "*runs"]:
+        """The risk, label noise included. `scale` overrides the student's and may be a batch.
+
+        Raises `InvalidArgument` when `overlaps` are not `Overlaps`.
+        """
+        return self._apply("value_of", overlaps, scale)
+
+    def gradient(self, overlaps: Overlaps) -> Overlaps:
+        """Partial derivatives of the risk in the five overlaps, in the fields of an `Overlaps`."""
+        return Overlaps.unstack(self._apply("gradient_of", overlaps, None))
+
+    def components(self, overlaps: Overlaps) -> xarray.Dataset:
+        """Where the risk comes from: a dataset with one variable per field of `Components`,
+        and `total`. Batch axes are named `run` (or `run_0, run_1, ...` when several)."""
+        import xarray
+
+        parts = self._apply("components_of", overlaps, None)
+        rank = len(overlaps.shape)
+        dims = ("run",) if rank == 1 else tuple(f"run_{i}" for i in range(rank))
+        data = {name: (dims, value) for name, value in parts._asdict().items()}
+        data["total"] = (dims, np.sum(np.stack(list(parts)), axis=0))
+        return xarray.Dataset(data, attrs={"method": self.method})
+
+    @property
+    def error(self) -> ErrorEstimate:
+        """The error estimate; see `ErrorEstimate`."""
+        return ErrorEstimate(lambda overlaps: self._apply("error_of", overlaps, None))
+
+    @property
+    def teacher(self) -> float:
+        """The oracle risk: that of the parameters `(k*, v*)`."""
+        return float(self(Overlaps.teacher()))
+
+    def _apply(self, function: str, overlaps: Overlaps, scale: Any) -> Any:
+        if not isinstance(overlaps, Overlaps):
+            raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
+        if scale is None:
+            scale = self.scale
+        elif not is_traced(scale):
+            for value in np.ravel(np.asarray(scale)):
+                check_real("scale", value, low=0.0, low_open=True)
+        with float64():
+            # numbers become arrays, so that a new value is a new argument and not a new program
+            risk, state, scale = to_float64((self, overlaps.stack(), scale))
+            return to_numpy(_evaluate(risk, function, state, scale))
+
+
+@eqx.filter_jit
+def _evaluate(risk: SingleLocationRisk, function: str, state: Any, scale: Any) -> Any:
+    return getattr(risk, function)(state, scale)
+
