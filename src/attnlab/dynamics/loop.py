@@ -1,0 +1,169 @@
+"""Long loops in compiled chunks: saved states, progress, interruption, checkpoints.
+
+A loop is an Equinox module with two methods, `step(carry, i)` and `snapshot(carry, i)`. One
+compiled program advances it by any number of steps; Python sees a chunk of about half a second at
+a time. Memory grows with the saved states, never with the steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core.checkpoint import current_checkpoint
+from .._core.interrupt import RunInterrupted
+from .._core.precision import float64
+from .._core.progress import current_progress
+
+_CHUNK_SECONDS = 0.5
+_CHECKPOINT_SECONDS = 10.0
+_CAPACITY = 256  # snapshots per chunk
+
+
+class Loop(eqx.Module):
+    """What `run_loop` runs. Leaves are arguments of the compiled program, static fields are not."""
+
+    def step(self, carry: Any, i: Any) -> Any:
+        """The state after step `i` (counted from 0) from the state before it."""
+        raise NotImplementedError
+
+    def snapshot(self, carry: Any, i: Any) -> dict[str, Any]:
+        """What is saved of the state at step `i`, with the parameters of that same step."""
+        raise NotImplementedError
+
+
+def saved_steps(steps: int, save_every: int) -> np.ndarray:
+    """Steps at which the state is saved: `0, save_every, ...`, and the last one."""
+    grid = np.arange(0, steps + 1, save_every)
+    return grid if grid[-1] == steps else np.append(grid, steps)
+
+
+@eqx.filter_jit
+def _advance(
+    loop: Loop, carry: Any, first: Any, blocks: Any, block: Any, capacity: int
+) -> tuple[Any, Any]:
+    """`blocks` times `block` steps from step `first`, with a snapshot after each block."""
+
+    def one_block(index: Any, carried: Any) -> Any:
+        carry, store = carried
+        start = first + index * block
+        carry = jax.lax.fori_loop(start, start + block, lambda i, c: loop.step(c, i), carry)
+        shot = loop.snapshot(carry, start + block)
+        store = jax.tree.map(lambda all_, new: all_.at[index].set(new), store, shot)
+        return carry, store
+
+    shapes = jax.eval_shape(loop.snapshot, carry, first)
+    store = jax.tree.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
+    return jax.lax.fori_loop(0, blocks, one_block, (carry, store))
+
+
+@eqx.filter_jit
+def _snapshot(loop: Loop, carry: Any, i: Any) -> Any:
+    return loop.snapshot(carry, i)
+
+
+def run_loop(
+    loop: Loop,
+    carry: Any,
+    *,
+    steps: int,
+    save_every: int,
+    label: str,
+    finish: Callable[[np.ndarray, dict[str, np.ndarray]], Any],
+    note: Callable[[dict[str, np.ndarray]], str] = lambda shot: "",
+) -> Any:
+    """Runs `loop` from `carry` for `steps` steps in float64 scope.
+
+    **Arguments:** `finish(steps, snapshots)` builds the result from the saved steps and the stacked
+    snapshots (leading axis: saves); `note` the text beside the progress bar.
+
+    **Raises:** `RunInterrupted` on Ctrl-C, with `finish` of what was saved until then. The loop
+    then goes on from there when it is run again under the same checkpoints.
+    """
+    targets = saved_steps(steps, save_every)
+    checkpoint = current_checkpoint(f"{label}-{_identity(loop, carry, steps, save_every)}")
+    with float64():
+        done, saved, shots, carry = _begin(checkpoint, loop, carry)
+    progress = current_progress()
+    progress.start(label, steps)
+    progress.advance(done, note({k: v[-1] for k, v in shots[-1].items()}))
+    pace, kept = 0.0, time.monotonic()  # seconds per step, once known
+    try:
+        while done < steps:
+            block, blocks = _plan(done, targets, saved, pace, save_every)
+            began = time.monotonic()
+            with float64():
+                numbers = (jnp.asarray(n, jnp.int64) for n in (done, blocks, block))
+                carry, store = jax.block_until_ready(_advance(loop, carry, *numbers, _CAPACITY))
+            if pace > 0 or blocks * block > 1:  # the very first call also compiles
+                pace = (time.monotonic() - began) / (blocks * block)
+            done += blocks * block
+            if done >= targets[saved]:
+                shots.append({k: np.asarray(v[:blocks]) for k, v in store.items()})
+                saved += blocks
+            progress.advance(blocks * block, note({k: v[-1] for k, v in shots[-1].items()}))
+            if checkpoint is not None and time.monotonic() - kept > _CHECKPOINT_SECONDS:
+                _keep(checkpoint, done, carry, shots)
+                kept = time.monotonic()
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            _keep(checkpoint, done, carry, shots)
+        partial = finish(targets[:saved], _join(shots))
+        raise RunInterrupted(partial, f"{label} interrupted at step {done} of {steps}") from None
+    finally:
+        progress.stop()
+    return finish(targets, _join(shots))
+
+
+def _plan(
+    done: int, targets: np.ndarray, saved: int, pace: float, save_every: int
+) -> tuple[int, int]:
+    """Steps per block and number of blocks of the next chunk, about half a second of work."""
+    to_next = int(targets[saved]) - done
+    budget = max(1, int(_CHUNK_SECONDS / pace)) if pace > 0 else 64
+    if to_next != save_every or budget < save_every:
+        return min(to_next, budget), 1
+    regular = int(np.sum(np.diff(targets[saved - 1 :]) == save_every))
+    return save_every, min(regular, budget // save_every, _CAPACITY)
+
+
+def _identity(loop: Loop, carry: Any, steps: int, save_every: int) -> str:
+    """A short digest of everything that the run depends on."""
+    leaves, structure = jax.tree.flatten((loop, carry))
+    digest = hashlib.sha256(f"{structure}{steps}/{save_every}".encode())
+    for leaf in leaves:
+        digest.update(np.asarray(leaf).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _begin(checkpoint: Any, loop: Loop, carry: Any) -> tuple[int, int, list[Any], Any]:
+    """Step, number of saves, snapshots and state to start from: a checkpoint's, or the first."""
+    kept = None if checkpoint is None else checkpoint.load()
+    if kept is not None:
+        leaves, structure = jax.tree.flatten(carry)
+        restored = [
+            jnp.asarray(kept[f"carry{i}"]).astype(jnp.asarray(leaf).dtype)
+            for i, leaf in enumerate(leaves)
+        ]
+        shots = {k.removeprefix("shot."): v for k, v in kept.items() if k.startswith("shot.")}
+        saved = len(next(iter(shots.values())))
+        return int(kept["done"]), saved, [shots], jax.tree.unflatten(structure, restored)
+    first = _snapshot(loop, carry, jnp.asarray(0, jnp.int64))
+    return 0, 1, [{k: np.asarray(v)[None] for k, v in first.items()}], carry
+
+
+def _keep(checkpoint: Any, done: int, carry: Any, shots: list[Any]) -> None:
+    leaves = {f"carry{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(carry))}
+    snapshots = {f"shot.{k}": v for k, v in _join(shots).items()}
+    checkpoint.save({"done": np.asarray(done), **leaves, **snapshots})
+
+
+def _join(shots: list[Any]) -> dict[str, np.ndarray]:
+    return {k: np.concatenate([shot[k] for shot in shots]) for k in shots[0]}
