@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,8 @@ if TYPE_CHECKING:
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A run was interrupted; `partial` holds what it had computed by then.
+    """A run was interrupted; `partial` holds what it had computed by then, and `saved` the path of
+    the file it was kept in once somebody has kept it.
 
     A loop that works in chunks catches `KeyboardInterrupt` between them and raises this instead, so
     that whoever owns the output directory can save the finished part. It stays a
@@ -22,3 +24,4 @@ class RunInterrupted(KeyboardInterrupt):
     def __init__(self, partial: xarray.Dataset | None = None, message: str = "interrupted"):
         super().__init__(message)
         self.partial = partial
+        self.saved: Path | None = None

@@ -11,10 +11,12 @@ underscore are the framework.
     papers.all_papers()
     experiment = papers.find_experiment("marion2025/gd-manifold")
     dataset = experiment.compute(experiment.configure("quick", {"runs": "3"}))
+    papers.run_experiment("marion2025/gd-manifold", "quick", {"runs": 3}).record
 
 Other distributions add papers through the entry-point group `attnlab.papers`.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._bibliography import bibtex_for as bibtex_for
@@ -28,11 +30,22 @@ from ._framework import Paper as Paper
 
 if TYPE_CHECKING:
     from ._config import Config as Config
+    from ._runner import Outputs as Outputs
+    from ._runner import Replay as Replay
+    from ._runner import rerun as rerun
+    from ._runner import run_experiment as run_experiment
+
+# These need pydantic or NumPy, which listing experiments does not.
+_LAZY = {
+    "Config": "_config",
+    "Outputs": "_runner",
+    "Replay": "_runner",
+    "rerun": "_runner",
+    "run_experiment": "_runner",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Config":  # needs pydantic, which listing experiments does not
-        from ._config import Config
-
-        return Config
+    if name in _LAZY:
+        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""`python -m attnlab` is the command `attnlab`."""
+
+from .cli import main
+
+main()

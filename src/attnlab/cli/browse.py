@@ -1,0 +1,92 @@
+"""`list` and `cite`: what there is, and whose work it rests on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .console import columns, output, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..papers import Experiment, Paper
+
+
+def list_(
+    id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A paper or an experiment; all papers when left out."),
+    ] = None,
+) -> None:
+    """List papers with their experiments and claims, or show one experiment with its settings."""
+    from .. import papers
+
+    console = output()
+    known = {paper.key: paper for paper in papers.all_papers()}
+    if id is None:
+        for paper in known.values():
+            _paper(console, paper)
+    elif id in known:
+        _paper(console, known[id])
+    else:
+        _experiment(console, papers.find_experiment(id))
+
+
+def cite(
+    ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...",
+            help="A citation key, an experiment or claim id, a task or a method (SingleLocation).",
+        ),
+    ],
+) -> None:
+    """Print the BibTeX of the works behind a paper, experiment, claim, task or method."""
+    from .. import papers
+
+    typer.echo(papers.bibtex_for(ids), nl=False)
+
+
+def _paper(console: Console, paper: Paper) -> None:
+    from ..claims import registry
+
+    say(console, f"{paper.key}  {paper.title} ({paper.year})", style="bold")
+    say(console, f"  {', '.join(paper.authors)}", style="dim")
+    experiments = [(e.id, e.title) for e in paper.experiments]
+    stated = [(c.key, c.title) for c in registry.claims_of(paper)]
+    for heading, rows in (
+        ("experiments (attnlab run ID)", experiments),
+        ("claims (attnlab verify ID)", stated),
+    ):
+        if rows:
+            say(console, f"  {heading}")
+            columns(console, rows, indent=4)
+
+
+def _experiment(console: Console, experiment: Experiment) -> None:
+    from ..papers._config import describe
+
+    kind = experiment.config_class()
+    words = describe(kind)
+    presets = {name: experiment.configure(name) for name in experiment.presets}
+    say(console, f"{experiment.id}  {experiment.title}", style="bold")
+    columns(
+        console,
+        [
+            ("what", experiment.summary),
+            ("source", experiment.source),
+            ("expected", experiment.expected),
+        ],
+    )
+    say(console, "settings (--set key=value)", style="bold")
+    rows = [("key", "accepts", *presets, "meaning")]
+    for key, field in kind.model_fields.items():
+        values = [_short(getattr(config, key)) for config in presets.values()]
+        rows.append((key, words[key], *values, field.description or ""))
+    columns(console, rows)
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

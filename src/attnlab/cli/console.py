@@ -1,0 +1,62 @@
+"""Printing: results on the standard output, everything else on the standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_PIPED_WIDTH = 200  # columns where there is no terminal to ask: tables stay on one line
+
+
+def output() -> Console:
+    """The console of results. Made anew, so that it follows a redirected standard output."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _PIPED_WIDTH
+    return Console(highlight=False, width=width)
+
+
+def complain(message: str, mark: str = "error") -> None:
+    """Prints `mark: message` on the standard error."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    console.print(f"{mark}:", style="bold red", end=" ")
+    console.print(message, markup=False, soft_wrap=True)
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Prints a text as it is: no markup, and long lines (paths) are not broken."""
+    console.print(text, markup=False, soft_wrap=True, style=style)
+
+
+def columns(console: Console, rows: Iterable[tuple[Any, ...]], indent: int = 2) -> None:
+    """Prints rows as aligned columns; only the last column is wrapped."""
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [tuple(str(cell) for cell in row) for row in rows]
+    if not rows:
+        return
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=indent - 2 if indent > 2 else 0, no_wrap=True)
+    for _ in rows[0][:-1]:
+        table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row("", *(Text(cell) for cell in row))
+    console.print(table)
+
+
+@contextmanager
+def progress() -> Iterator[None]:
+    """Shows the progress of what runs in the block, once it has lasted two seconds."""
+    from .._core.progress import RichProgress, use_progress
+
+    with RichProgress() as bar, use_progress(bar):
+        yield

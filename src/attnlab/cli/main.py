@@ -1,0 +1,99 @@
+"""The application: its commands, and what becomes of the errors that they raise."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from .._core.errors import InvalidArgument
+from .._core.interrupt import RunInterrupted
+from .._version import __version__
+from . import browse, check, run
+from .console import complain
+
+BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
+
+
+class _Group(TyperGroup):
+    """Turns errors that a user can act on into one message and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except InvalidArgument as error:
+            complain(str(error))
+            raise typer.Exit(BAD_INPUT) from None
+        except RunInterrupted as interruption:
+            complain(_what_was_kept(interruption), mark="interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt:
+            complain("nothing was kept", mark="interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise  # the reader of our output went away: no fault of ours
+        except OSError as error:
+            if os.environ.get("ATTNLAB_TRACEBACK"):
+                raise
+            complain(f"{error} (set ATTNLAB_TRACEBACK=1 to see where)")
+            raise typer.Exit(FAILED) from None
+
+
+app = typer.Typer(
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A laboratory for attention models that can be solved exactly.",
+    epilog="Start with `attnlab list`. Exit status: 0 done, 1 a check or comparison failed, "
+    "2 bad input, 130 interrupted.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attnlab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("list")(browse.list_)
+app.command("run")(run.run)
+app.command("rerun")(run.rerun)
+app.command("verify")(check.verify)
+app.command("report")(check.report)
+app.command("cite")(browse.cite)
+
+
+def main() -> None:
+    """The entry point `attnlab`."""
+    warnings.formatwarning = _one_line
+    if hasattr(sys.stdout, "reconfigure"):
+        # κ, √ and ± have to pass whatever the locale; what it cannot show is replaced.
+        sys.stdout.reconfigure(errors="replace")
+    app(prog_name="attnlab")
+
+
+def _one_line(message: Warning | str, *_: Any, **__: Any) -> str:
+    return f"warning: {message}\n"
+
+
+def _what_was_kept(interruption: RunInterrupted) -> str:
+    if interruption.saved is None:
+        return "nothing was finished yet"
+    return f"what was computed is kept in {interruption.saved}"

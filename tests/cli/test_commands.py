@@ -1,0 +1,161 @@
+"""The commands, run in this process on a small paper."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from attnlab import claims, records
+from attnlab.cli import app
+
+
+@pytest.fixture
+def attnlab(toy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ATTNLAB_OUTPUT", raising=False)
+
+    def call(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return call
+
+
+def test_list_shows_papers_experiments_and_claims(attnlab):
+    everything = attnlab("list")
+    assert everything.exit_code == 0
+    for text in ("marion2025", "toy2027/count", "toy2027/sum", "One and one"):
+        assert text in everything.output
+    assert "marion2025" not in attnlab("list", "toy2027").output
+
+
+def test_list_of_an_experiment_shows_its_settings(attnlab):
+    shown = attnlab("list", "toy2027/count").output
+    for text in ("Section 1", "x = step + seed", "steps", "integer >= 1", "how far to count", "50"):
+        assert text in shown
+
+
+def test_run_writes_record_and_figure_and_prints_their_paths(attnlab, tmp_path):
+    result = attnlab("run", "toy2027/count", "--out", "results")
+    assert result.exit_code == 0
+    names = sorted(p.name for p in (tmp_path / "results").iterdir())
+    stem = "toy2027-count-quick"
+    assert names == [f"{stem}.json", f"{stem}.nc", f"{stem}.pdf", f"{stem}.png"]
+    for name in names:
+        assert (
+            str(tmp_path / "results" / name) in result.output or f"results/{name}" in result.output
+        )
+    assert "x = step + seed" in result.output
+    record = records.load(tmp_path / "results" / f"{stem}.nc")
+    assert record["x"].values.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    provenance = records.provenance_of(record)
+    assert provenance["experiment"] == "toy2027/count"
+    assert provenance["preset"] == "quick"
+    assert provenance["config"] == {"seed": 0, "steps": 5, "pause": 0.0, "noisy": False}
+    assert provenance["seconds"] >= 0
+
+
+def test_other_settings_get_files_of_their_own(attnlab, tmp_path):
+    for settings in ((), ("--set", "steps=3"), ("--set", "steps=3", "--set", "seed=1")):
+        assert attnlab("run", "toy2027/count", "--no-figure", *settings).exit_code == 0
+    found = {p.name: records.load(p) for p in (tmp_path / "attnlab-output").glob("*.nc")}
+    assert len(found) == 3
+    assert sorted(r["x"].values[-1] for r in found.values()) == [2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (("toy2027/cuont",), ("toy2027/cuont", "toy2027/count")),
+        (("toy2027/count", "--preset", "huge"), ("preset = 'huge'", "quick")),
+        (("toy2027/count", "--set", "stepz=1"), ("stepz", "did you mean steps?", "integer >= 1")),
+        (("toy2027/count", "--set", "steps=ten"), ("steps = 'ten'", "integer >= 1")),
+        (("toy2027/count", "--set", "steps=0"), ("steps = 0", "integer >= 1")),
+        (("toy2027/count", "--set", "steps"), ("KEY=VALUE",)),
+        (("toy2027/count", "--set", "steps=1", "--set", "steps=2"), ("steps was set",)),
+        (("toy2027/count", "--out", "/proc/attnlab"), ("out = '/proc/attnlab'", "written to")),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_nothing_runs(attnlab, tmp_path, arguments, messages):
+    result = attnlab("run", *arguments)
+    assert result.exit_code == 2
+    for message in messages:
+        assert message in result.stderr
+    assert "Traceback" not in result.output
+    assert "step 1" not in result.output
+    assert not list(tmp_path.rglob("*.nc"))
+
+
+def test_interruption_without_results_says_so(attnlab):
+    result = attnlab("run", "toy2027/broken")
+    assert result.exit_code == 130
+    assert "nothing was kept" in result.stderr
+
+
+def test_rerun_agrees_with_a_faithful_record(attnlab):
+    attnlab("run", "toy2027/count", "--set", "seed=4", "--no-figure", "--out", "o")
+    (path,) = Path("o").glob("*.nc")
+    result = attnlab("rerun", path, "--out", "again.nc")
+    assert result.exit_code == 0
+    assert "same" in result.output
+    assert records.compare(records.load("again.nc"), records.load(path), rtol=0, atol=0).same
+    assert attnlab("rerun", path, "--out", path).exit_code == 2
+
+
+def test_rerun_reports_what_differs(attnlab):
+    attnlab("run", "toy2027/count", "--set", "noisy=true", "--no-figure", "--out", "o")
+    (path,) = Path("o").glob("*.nc")
+    result = attnlab("rerun", path, "--atol", "1e-3", "--rtol", "0")
+    assert result.exit_code == 1
+    assert "different: x" in result.output
+    assert "step=" in result.output
+
+
+def test_rerun_names_versions_that_changed_and_refuses_what_is_no_finished_record(attnlab):
+    attnlab("run", "toy2027/count", "--no-figure", "--out", "o")
+    path = "o/toy2027-count-quick.nc"
+    record = records.load(path)
+    provenance = records.provenance_of(record)
+    older = {**provenance, "packages": {**provenance["packages"], "jax": "0.0.1"}}
+    records.save(records.attach(record, older), "older.nc")
+    assert "packages.jax was 0.0.1" in attnlab("rerun", "older.nc").output
+    for change in ({"partial": True}, {"experiment": None}, {"experiment": "toy2027/x"}):
+        records.save(records.attach(record, {**provenance, **change}), "bad.nc")
+        assert attnlab("rerun", "bad.nc").exit_code == 2
+    gone = {**provenance, "config": {**provenance["config"], "removed": 1}}
+    records.save(records.attach(record, gone), "bad.nc")
+    assert "removed" in attnlab("rerun", "bad.nc").stderr
+    assert attnlab("rerun", "absent.nc").exit_code == 2
+    assert attnlab("rerun", path, "--rtol", "-1").exit_code == 2
+
+
+def test_cite_prints_bibtex_alone(attnlab):
+    result = attnlab("cite", "toy2027/count", "SingleLocation")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("@misc{toy2027,")
+    assert "@inproceedings{marion2025," in result.stdout
+    assert attnlab("cite", "toy2027/sum").stdout == attnlab("cite", "toy2027").stdout
+    assert "toy2027/sum" in attnlab("cite", "toy2027/sumo").stderr or (
+        "toy2027" in attnlab("cite", "toy2027/sumo").stderr
+    )
+    assert attnlab("cite", "nobody1900").exit_code == 2
+
+
+def test_verify_prints_verdicts_and_judges_them(attnlab):
+    result = attnlab("verify", "toy2027", "--out", "verdicts.json")
+    assert result.exit_code == 0
+    assert "confirmed" in result.output
+    assert [v.verdict for v in claims.load_verdicts("verdicts.json")] == ["confirmed"]
+    document = json.loads(Path("verdicts.json").read_text())
+    assert document["provenance"]["config"]["preset"] == "quick"
+    wrong = attnlab("verify", "toy2027/sum", "--seed", "1")
+    assert wrong.exit_code == 1
+    assert "refuted" in wrong.output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("toy2027/none",), ("toy2027", "--preset", "x"), ("toy2027", "--only", "x"), ("--seed", "x")],
+)
+def test_verify_refuses_bad_input(attnlab, arguments):
+    assert attnlab("verify", *arguments).exit_code == 2
