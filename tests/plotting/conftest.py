@@ -1,0 +1,79 @@
+"""A figure with every mark, long texts, log axes and special characters."""
+
+import numpy as np
+import pytest
+
+from attnlab.plotting import (
+    Arrows,
+    Axis,
+    Band,
+    Bars,
+    Figure,
+    Heat,
+    Line,
+    Panel,
+    Paths,
+    Points,
+    Rule,
+)
+
+
+@pytest.fixture(scope="session")
+def everything():
+    t = np.linspace(0, 20_000, 4001)
+    r = np.exp(-t / 2500)
+    grid = np.linspace(-1, 1, 9)
+    k, n = (a.ravel() for a in np.meshgrid(grid, grid))
+    names = ["erf", "tanh", "relu", "sigmoid-centred, a long name"]
+    paths = [(1 - np.exp(-t / a), 1 - np.exp(-t / b)) for a, b in ((1e3, 3e3), (5e3, 2e3))]
+    step, log_step = Axis("step"), Axis("step (log scale)", log=True)
+    kappa, nu = Axis("κ"), Axis("ν")
+    panels = [
+        Panel(
+            "Excess risk <R> & its band, with a title too long for one line of its panel",
+            step,
+            Axis("R − R(teacher), $ squared units $", log=True),
+            [
+                Line(t, r, label="mean"),
+                Band(t, r / 2, 2 * r, label="10 %–90 %"),
+                Rule(1e-3, label="error"),
+            ],
+            note="A remark that says something about the panel at some length.",
+        ),
+        Panel(
+            "Alignment",
+            log_step,
+            Axis("|κ|, |ν|", limits=(0, 1.05)),
+            [
+                Line(t, 1 - r, label="|κ|", role="kappa"),
+                Line(t, 1 - r**2, label="|ν|", role="nu", dash=True),
+                Points(
+                    t[::400], 1 - r[::400], 0.03 + 0 * t[::400], label="Monte Carlo", role="kappa"
+                ),
+                Rule(100.0, axis="x"),
+            ],
+        ),
+        Panel("Paths", kappa, nu, [Arrows(k, n, k, n, label="flow"), Paths(paths, label="runs")]),
+        Panel(
+            "Bars",
+            Axis("activation"),
+            Axis("risk"),
+            [
+                Bars(names, [0.1, 0.2, 0.3, 0.2], [0.01, 0.02, 0.02, 0.01], label="trained"),
+                Bars(names, [0.1, 0.1, 0.2, 0.1], label="teacher"),
+            ],
+        ),
+        Panel(
+            "Log map",
+            kappa,
+            nu,
+            [Heat(grid, grid, 1.01 - np.outer(grid, grid) ** 2, "risk", log=True)],
+        ),
+        Panel(
+            "Signed map",
+            kappa,
+            nu,
+            [Heat(grid, grid, np.outer(grid, grid), "slope", diverging=True)],
+        ),
+    ]
+    return Figure("Everything at once", panels, caption="Made up.", alt="Six made-up panels.")

@@ -1,0 +1,94 @@
+"""Print figures: sizes, fonts, files, and that no text covers another."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnlab.plotting import Axis, Figure, Line, Panel, render, save_figure
+from attnlab.plotting.matplotlib_renderer import COLUMN_WIDTH, TEXT_WIDTH
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_widths_are_those_of_the_venues(everything, columns):
+    drawing = render(replace(everything, columns=columns))
+    assert drawing.get_size_inches()[0] == (COLUMN_WIDTH if columns == 1 else TEXT_WIDTH)
+
+
+def visible_texts(drawing):
+    """All texts that show something, with their boxes in pixels."""
+    import matplotlib.text
+
+    drawing.draw_without_rendering()
+    hidden = set()
+    for ax in drawing.axes:
+        for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not min(limits) <= tick.get_loc() <= max(limits):
+                    hidden |= {tick.label1, tick.label2}  # exist, but are not drawn
+    return [
+        (text.get_text(), text.get_window_extent())
+        for text in drawing.findobj(matplotlib.text.Text)
+        if text.get_visible() and text.get_text().strip() and text not in hidden
+    ]
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_texts_do_not_overlap_and_stay_on_the_page(everything, columns):
+    drawing = render(replace(everything, columns=columns))
+    shown = visible_texts(drawing)
+    width, height = drawing.get_size_inches() * drawing.dpi
+    assert len(shown) > 60
+    for text, box in shown:
+        assert box.x0 >= -1, text
+        assert box.x1 <= width + 1, text
+        assert box.y0 >= -1, text
+        assert box.y1 <= height + 1, text
+    for (a, one), (b, two) in itertools.combinations(shown, 2):
+        overlap_x = min(one.x1, two.x1) - max(one.x0, two.x0)
+        overlap_y = min(one.y1, two.y1) - max(one.y0, two.y0)
+        if "long name" in a or "long name" in b:
+            continue  # slanted: its box is not its shape
+        assert overlap_x < 1 or overlap_y < 2, (a, b)
+
+
+def test_files_of_a_saved_figure(everything, tmp_path):
+    paths = save_figure(everything, tmp_path / "deep" / "figure")
+    assert [p.name for p in paths] == ["figure.png", "figure.pdf", "figure.json"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    pdf = paths[1].read_bytes()
+    assert b"/FontFile2" in pdf  # TrueType, embedded
+    assert b"/Type3" not in pdf
+    numbers = json.loads(paths[2].read_text())
+    assert numbers["panels"][1]["marks"][0]["label"] == "|κ|"
+    assert len(numbers["panels"][0]["marks"][0]["x"]) == 4001
+
+
+def test_the_same_figure_gives_the_same_file(everything, tmp_path):
+    first = [p.read_bytes() for p in save_figure(everything, tmp_path / "a")]
+    assert first == [p.read_bytes() for p in save_figure(everything, tmp_path / "b")]
+
+
+def test_no_global_state_is_touched(everything):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    render(everything)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_jax_arrays_and_a_figure_without_legend():
+    import jax.numpy as jnp
+
+    x = jnp.arange(5.0)
+    drawing = render(Figure("", [Panel("", Axis("x"), Axis("y"), [Line(x, x**2)])]))
+    (ax,) = drawing.axes
+    assert ax.get_legend() is None
+    assert np.array_equal(ax.lines[0].get_ydata(), np.arange(5.0) ** 2)
+
+
+def test_dollar_signs_are_no_formulas(everything):
+    (label,) = [t for t, _ in visible_texts(render(everything)) if "squared" in t]
+    assert label.count("$") == 2
