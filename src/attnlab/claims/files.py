@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._core.errors import InvalidArgument
+from .._core.files import replacing
 from .._version import __version__
 from .check import Check
 from .claim import Claim, Verdict
@@ -93,7 +92,9 @@ def save_verdicts(
         "verdicts": [verdict_to_dict(verdict) for verdict in verdicts],
     }
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False)
-    return write_atomically(path, text.encode() + b"\n")
+    with replacing(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+    return Path(path)
 
 
 def load_verdicts(path: str | Path) -> list[Verdict]:
@@ -150,30 +151,6 @@ def verdicts_to_dataset(verdicts: Sequence[Verdict]) -> xarray.Dataset:
         },
         coords={claim: text(v.id for v in verdicts)},
     )
-
-
-def write_atomically(path: str | Path, data: bytes) -> Path:
-    """Replaces the file by `data` in one step, missing directories included."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's files are private
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _reference(function: Any) -> str:
