@@ -8,6 +8,7 @@ a time. Memory grows with the saved states, never with the steps.
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -78,11 +79,13 @@ def run_loop(
     label: str,
     finish: Callable[[np.ndarray, dict[str, np.ndarray]], Any],
     note: Callable[[dict[str, np.ndarray]], str] = lambda shot: "",
+    keep_state: Callable[[Any], None] = lambda carry: None,
 ) -> Any:
     """Runs `loop` from `carry` for `steps` steps in float64 scope.
 
     **Arguments:** `finish(steps, snapshots)` builds the result from the saved steps and the stacked
-    snapshots (leading axis: saves); `note` the text beside the progress bar.
+    snapshots (leading axis: saves); `note` the text beside the progress bar; `keep_state` is called
+    with the last state, before `finish`.
 
     **Raises:** `RunInterrupted` on Ctrl-C, with `finish` of what was saved until then. The loop
     then goes on from there when it is run again under the same checkpoints.
@@ -115,10 +118,12 @@ def run_loop(
     except KeyboardInterrupt:
         if checkpoint is not None:
             _keep(checkpoint, done, carry, shots)
+        keep_state(carry)
         partial = finish(targets[:saved], _join(shots))
         raise RunInterrupted(partial, f"{label} interrupted at step {done} of {steps}") from None
     finally:
         progress.stop()
+    keep_state(carry)
     return finish(targets, _join(shots))
 
 
@@ -137,8 +142,15 @@ def _plan(
 def _identity(loop: Loop, carry: Any, steps: int, save_every: int) -> str:
     """A short digest of everything that the run depends on."""
     leaves, structure = jax.tree.flatten((loop, carry))
-    digest = hashlib.sha256(f"{structure}{steps}/{save_every}".encode())
+    # addresses of functions change from process to process; what a schedule does, does not
+    text = re.sub(r" at 0x[0-9a-f]+", "", str(structure))
+    digest = hashlib.sha256(f"{text}{steps}/{save_every}".encode())
+    schedule = getattr(loop, "schedule", None)
+    if schedule is not None:
+        leaves += [schedule(i) for i in (0, steps // 3, steps)]
     for leaf in leaves:
+        if jnp.issubdtype(getattr(leaf, "dtype", np.dtype(float)), jax.dtypes.prng_key):
+            leaf = jax.random.key_data(leaf)
         digest.update(np.asarray(leaf).tobytes())
     return digest.hexdigest()[:16]
 

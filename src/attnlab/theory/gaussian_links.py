@@ -266,12 +266,27 @@ def uniform_spacing(width: float, std: float, *, coarse: bool = False) -> float:
     return fine * (1.19 if coarse else 1.0)
 
 
-def link_slope_mean(link: Link, std: ArrayLike) -> Float[Array, ""]:
-    """`E σ'(std Z) = E[Z σ(std Z)]/std`, which needs no derivative of the link."""
-    std = jnp.asarray(std, jnp.float64)
-    if link.polynomial is not None:
-        return jnp.asarray(link.polynomial[1] if len(link.polynomial) > 1 else 0.0)
-    nodes = resolving_nodes(jnp.zeros(()), std / link.width, tuple(k / link.width for k in link.kinks))
-    values = link.function(nodes.b * link.width) * nodes.z
-    return jnp.sum(values * density(nodes.z) * nodes.weights, axis=-1) / std
+def link_mean(link: Link, m: ArrayLike, v: ArrayLike) -> Float[Array, ""]:
+    """`E σ(m + √v Z)` at scalars, the grid chosen from the variance. Call inside `float64()`."""
+    return mean(link, *_scalars(m, v), spacing=uniform_spacing(link.width, float(v) ** 0.5))
 
+
+def link_square(link: Link, m: ArrayLike, v: ArrayLike) -> Float[Array, ""]:
+    """`E σ(m + √v Z)²` at scalars. Call inside `float64()`."""
+    return square(link, *_scalars(m, v), spacing=uniform_spacing(link.width, float(v) ** 0.5))
+
+
+def link_slope_mean(link: Link, std: float) -> Float[Array, ""]:
+    """`E σ'(std Z)`, as the slope of the smoothed link at the origin: steps are allowed. Call
+    inside `float64()`."""
+    return jax.grad(lambda m: _mean_at(link, m, std))(jnp.zeros(()))
+
+
+def _mean_at(link: Link, m: Float[Array, ""], std: float) -> Float[Array, ""]:
+    """`E σ(m + std Z)`, differentiable in `m`."""
+    variance = jnp.asarray(std, jnp.float64) ** 2
+    return mean(link, m, variance, spacing=uniform_spacing(link.width, std))
+
+
+def _scalars(*values: ArrayLike) -> tuple[Float[Array, ""], ...]:
+    return tuple(jnp.asarray(value, jnp.float64) for value in values)

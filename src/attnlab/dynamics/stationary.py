@@ -1,0 +1,224 @@
+"""All stationary points of a risk on the spheres, with their Hessian signature in `R^d`.
+
+Source: Theorem 4 of marion2025 (saddles and minimisers on M); `docs/theory/stationary-points`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._core.errors import check_integer, check_real
+from .._core.precision import float64, to_float64
+from ..students import Overlaps
+from ..students.overlaps import NAMES
+from ..theory import SingleLocationRisk
+from .landscape import hessian_eigenvalues, riemannian_gradient, symmetry_modes, vector_risk
+from .projected import check_risk
+
+if TYPE_CHECKING:
+    import xarray
+
+_NEWTON_STEPS = 60
+
+
+def stationary_points(
+    risk: SingleLocationRisk,
+    dim: int,
+    *,
+    key: PRNGKeyArray,
+    starts: int = 256,
+    on_manifold: bool = False,
+    tolerance: float = 1e-9,
+) -> xarray.Dataset:
+    """Finds where the Riemannian gradient vanishes, by Levenberg-Marquardt from many starts.
+
+    **Arguments:** `dim` is that of the task (it sets how often an eigenvalue is repeated);
+    `starts` random starts, uniform on spheres of dimension `min(dim, 4)` so that all overlaps are
+    covered evenly; `on_manifold` starts on M only (M is invariant under the search as well). Kept
+    are points whose gradient norm is below `tolerance` times the risk's scale.
+
+    **Returns:** a dataset on `point`, sorted by risk: the overlaps, `risk`, `gradient_norm`,
+    `n_negative`, `n_zero`, `n_positive` eigenvalues of the Hessian on the spheres of `R^dim`,
+    `n_symmetry` (zero modes forced by rotations about `k*`, `v*`), `kind` (`"minimum"`,
+    `"saddle"`, `"maximum"`, or `"degenerate"` when the second order does not decide), extreme
+    eigenvalues, and `hits`, the number of starts that ended there.
+
+    The list is complete only in so far as the starts cover the basins of the search. Raises
+    `InvalidArgument` before any compute.
+    """
+    check_risk(risk)
+    dim = check_integer("dim", dim, minimum=2)
+    starts = check_integer("starts", starts, minimum=1)
+    check_real("tolerance", tolerance, low=0.0, low_open=True)
+    near = min(dim, 4)
+    draw = Overlaps.on_manifold if on_manifold else Overlaps.on_sphere
+    first = np.stack(draw(key, near, runs=starts).to_vectors(near), axis=1)
+    if on_manifold and near == 4:  # `on_manifold` in four dimensions has no freedom left for nu
+        first = np.stack(_even_on_manifold(key, starts).to_vectors(near), axis=1)
+    corners = _corners(near)
+    with float64():
+        exact, pairs = to_float64((risk, np.concatenate([first, corners])))
+        found, norms = (np.asarray(part) for part in _search(exact, pairs))
+        # the mirror images of a point are stationary too, for students and links with parity; the
+        # gradient decides, and images that no start has found count no hits
+        mirrored = np.concatenate([found, *(image(found) for image in _MIRRORS)])
+        norms = np.concatenate([norms, np.asarray(_norms(exact, mirrored[len(found) :]))])
+    good = norms < tolerance * max(1.0, abs(risk.teacher))
+    hit = np.arange(len(mirrored)) < starts
+    kept, hits = _distinct(mirrored[good], hit[good])
+    return classify(risk, kept, dim, hits)
+
+
+def _corners(near: int) -> np.ndarray:
+    """Starts with `k` and `v` along coordinate axes, `±k*` and `±v*` among them: symmetric points,
+    often stationary, whose basins random starts may miss."""
+    axes = np.concatenate([np.eye(near), -np.eye(near)])
+    return np.array([(k, v) for k in axes for v in axes])
+
+
+def _flip_both(pairs: np.ndarray) -> np.ndarray:
+    return -pairs
+
+
+def _flip_value_axis(pairs: np.ndarray) -> np.ndarray:
+    out = pairs.copy()
+    out[..., 1] *= -1
+    out[:, 1] *= -1
+    return out
+
+
+_MIRRORS = (_flip_both, _flip_value_axis, lambda pairs: _flip_both(_flip_value_axis(pairs)))
+
+
+def classify(
+    risk: SingleLocationRisk, pairs: np.ndarray, dim: int, hits: np.ndarray | None = None
+) -> xarray.Dataset:
+    """The dataset of `stationary_points` for given vectors `(points, 2, min(dim, 4))`."""
+    import xarray
+
+    near = min(dim, 4)
+    pairs = np.asarray(pairs, np.float64).reshape(-1, 2, near)
+    with float64():
+        exact, stacked = to_float64((risk, pairs))
+        values, gradients, inner, outer = (np.asarray(x) for x in _describe(exact, stacked))
+    rows = [_signature(*row, dim, near) for row in zip(pairs, inner, outer, strict=True)]
+    order = np.argsort(values, kind="stable")
+    k, v = pairs[:, 0], pairs[:, 1]
+    columns: dict[str, Any] = dict(
+        zip(NAMES, (k[:, 0], v[:, 1], v[:, 0], k[:, 1], np.sum(k * v, -1)), strict=True)
+    )
+    columns |= {"risk": values, "gradient_norm": gradients}
+    columns |= {name: np.array([row[name] for row in rows]) for name in _SIGNATURE}
+    columns["hits"] = np.zeros(len(pairs), int) if hits is None else hits
+    data = {name: ("point", column[order]) for name, column in columns.items()}
+    return xarray.Dataset(data, attrs={"dim": dim, "method": risk.method})
+
+
+_SIGNATURE = (
+    "n_negative",
+    "n_zero",
+    "n_positive",
+    "n_symmetry",
+    "smallest_eigenvalue",
+    "smallest_nonzero_eigenvalue",
+    "largest_eigenvalue",
+    "kind",
+)
+
+
+def _signature(
+    pair: np.ndarray, inner: np.ndarray, outer: np.ndarray, dim: int, near: int
+) -> dict[str, Any]:
+    eigenvalues = np.concatenate([inner, np.tile(outer, max(dim - near, 0))])
+    floor = 1e-7 * max(np.abs(eigenvalues).max(), 1e-12)
+    negative = int(np.sum(eigenvalues < -floor))
+    positive = int(np.sum(eigenvalues > floor))
+    zero = len(eigenvalues) - negative - positive
+    forced = symmetry_modes(pair, dim)
+    if negative and positive:
+        kind = "saddle"
+    elif zero > forced:
+        kind = "degenerate"
+    else:
+        kind = "maximum" if negative else "minimum"
+    moving = eigenvalues[np.abs(eigenvalues) > floor]
+    return {
+        "n_negative": negative,
+        "n_zero": zero,
+        "n_positive": positive,
+        "n_symmetry": forced,
+        "smallest_eigenvalue": eigenvalues.min(),
+        "smallest_nonzero_eigenvalue": moving.min() if len(moving) else 0.0,
+        "largest_eigenvalue": eigenvalues.max(),
+        "kind": kind,
+    }
+
+
+@eqx.filter_jit
+def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
+    import optimistix
+
+    solver = optimistix.LevenbergMarquardt(rtol=1e-12, atol=1e-13)
+
+    def residual(pair: Any, exact: Any) -> Any:
+        # the constraint |k| = |v| = 1 joins the equations: stationary points sit on the spheres
+        unit = pair / jnp.linalg.norm(pair, axis=-1, keepdims=True)
+        off = jnp.sum(pair**2, axis=-1) - 1
+        return jnp.concatenate([riemannian_gradient(exact, unit).ravel(), off])
+
+    def one(pair: Any) -> Any:
+        result = optimistix.least_squares(
+            residual, solver, pair, args=risk, max_steps=_NEWTON_STEPS, throw=False
+        )
+        unit = result.value / jnp.linalg.norm(result.value, axis=-1, keepdims=True)
+        return unit, jnp.linalg.norm(riemannian_gradient(risk, unit))
+
+    return jax.lax.map(one, pairs, batch_size=256)
+
+
+@eqx.filter_jit
+def _norms(risk: SingleLocationRisk, pairs: Any) -> Any:
+    return jax.vmap(lambda pair: jnp.linalg.norm(riemannian_gradient(risk, pair)))(pairs)
+
+
+@eqx.filter_jit
+def _describe(risk: SingleLocationRisk, pairs: Any) -> Any:
+    def one(pair: Any) -> Any:
+        gradient = jnp.linalg.norm(riemannian_gradient(risk, pair))
+        return vector_risk(risk, pair), gradient, *hessian_eigenvalues(risk, pair)
+
+    return jax.lax.map(one, pairs, batch_size=64)
+
+
+def _even_on_manifold(key: PRNGKeyArray, starts: int) -> Overlaps:
+    """Points of M whose `kappa` and `nu` are spread evenly over [-1, 1]²."""
+    with float64():
+        square = np.asarray(jax.random.uniform(key, (starts, 2), jnp.float64, -1.0, 1.0))
+    return Overlaps(square[:, 0], square[:, 1])
+
+
+def _distinct(
+    pairs: np.ndarray, counted: np.ndarray, tolerance: float = 1e-4
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points with different overlaps, and how many of the `counted` given ones fell on each."""
+    kept: list[np.ndarray] = []
+    marks: list[np.ndarray] = []
+    hits: list[int] = []
+    for pair, weight in zip(pairs, counted.astype(int), strict=True):
+        k, v = pair
+        mark = np.array([k[0], v[1], v[0], k[1], k @ v])
+        distances = [np.abs(mark - other).max() for other in marks]
+        if distances and min(distances) < tolerance:
+            hits[int(np.argmin(distances))] += weight
+        else:
+            kept.append(pair)
+            marks.append(mark)
+            hits.append(weight)
+    shape = (len(kept), *pairs.shape[1:])
+    return np.array(kept).reshape(shape), np.array(hits, int)
