@@ -124,11 +124,12 @@ class Verdict:
     @property
     def level(self) -> float:
         """Level of each test of this claim (`claims.levels`)."""
-        return level_per_test(sum(check.p_value is not None for check in self.checks))
+        return _level(self.checks)
 
     def status(self, check: Check) -> Status:
-        """Status of one of this verdict's checks at its level."""
-        return check.status_at(self.level)
+        """Status of one of this verdict's checks, or of its evidence, at the level of that group."""
+        evidence = any(check is other for other in self.evidence)
+        return check.status_at(_level(self.evidence) if evidence else self.level)
 
     @property
     def verdict(self) -> str:
@@ -146,8 +147,7 @@ class Verdict:
         """Whether all checks of the corrected form pass; None when there are none."""
         if not self.evidence:
             return None
-        level = level_per_test(sum(check.p_value is not None for check in self.evidence))
-        return all(check.status_at(level) == "pass" for check in self.evidence)
+        return all(self.status(check) == "pass" for check in self.evidence)
 
     @property
     def as_expected(self) -> bool:
@@ -165,3 +165,7 @@ class Verdict:
     def with_claim(self, claim: Claim) -> Verdict:
         """The same outcome for another version of the claim's text."""
         return replace(self, claim=claim)
+
+
+def _level(checks: tuple[Check, ...]) -> float:
+    return level_per_test(sum(check.p_value is not None for check in checks))

@@ -41,7 +41,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         },
         "checks": [{**c.to_dict(), "status": verdict.status(c)} for c in verdict.checks],
         "corrected": verdict.corrected,
-        "evidence": [{**c.to_dict(), "status": c.status} for c in verdict.evidence],
+        "evidence": [{**c.to_dict(), "status": verdict.status(c)} for c in verdict.evidence],
         "answer": verdict.answer,
         "settle": verdict.settle,
         "notes": verdict.notes,
