@@ -59,17 +59,21 @@ def broken(config):
     raise KeyboardInterrupt
 
 
+def broken_check(preset, seed):
+    raise KeyboardInterrupt
+
+
 def figure(ds):
     line = Line(ds["step"].values, ds["x"].values, label="x")
     return Figure("Counting", [Panel("", Axis("step"), Axis("x"), [line])])
 
 
-def experiment(name, **changes):
+def experiment(id, **changes):
     fields = dict(
         title="Counting", summary="Counts up.", source="Section 1", config=Count, run=count,
         figure=figure, presets={"quick": {}, "paper": {"steps": 50}}, expected="x = step + seed",
     )
-    return Experiment(id=f"toy2027/{name}", **{**fields, **changes})
+    return Experiment(id=id, **{**fields, **changes})
 
 
 def check(preset, seed):
@@ -82,9 +86,20 @@ PAPER = Paper(
     authors=("A. Author",),
     year=2027,
     bibtex="@misc{toy2027,\\n  title = {Counting}\\n}",
-    experiments=(experiment("count"), experiment("broken", run=broken)),
+    experiments=(experiment("toy2027/count"),),
     claims=(
         Claim("sum", "toy2027", "One and one", "1 + 1 = 2", "Section 2", "A sum.", check, "confirmed"),
+    ),
+)
+STOP = Paper(
+    key="zeno2027",
+    title="Stopping",
+    authors=("B. Author",),
+    year=2027,
+    bibtex="@misc{zeno2027,\\n  title = {Stopping}\\n}",
+    experiments=(experiment("zeno2027/broken", run=broken),),
+    claims=(
+        Claim("stop", "zeno2027", "Stops", "It stops.", "Section 3", "It stops.", broken_check),
     ),
 )
 """
@@ -98,7 +113,9 @@ def toy(tmp_path_factory, monkeypatch):
     info = site / "toy_paper-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-paper\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[attnlab.papers]\ntoy2027 = toy_paper:PAPER\n")
+    (info / "entry_points.txt").write_text(
+        "[attnlab.papers]\ntoy2027 = toy_paper:PAPER\nzeno2027 = toy_paper:STOP\n"
+    )
     monkeypatch.syspath_prepend(site)
     _discovery.all_papers.cache_clear()
     yield site

@@ -87,7 +87,7 @@ def test_bad_input_is_one_clear_error_and_nothing_runs(attnlab, tmp_path, argume
 
 
 def test_interruption_without_results_says_so(attnlab):
-    result = attnlab("run", "toy2027/broken")
+    result = attnlab("run", "zeno2027/broken")
     assert result.exit_code == 130
     assert "nothing was kept" in result.stderr
 
@@ -159,3 +159,33 @@ def test_verify_prints_verdicts_and_judges_them(attnlab):
 )
 def test_verify_refuses_bad_input(attnlab, arguments):
     assert attnlab("verify", *arguments).exit_code == 2
+
+
+def test_interrupted_verify_shows_what_was_reached(attnlab):
+    result = attnlab("verify", "toy2027", "zeno2027", "--out", "verdicts.json")
+    assert result.exit_code == 130
+    (verdict,) = claims.load_verdicts("verdicts.json")
+    assert verdict.id in result.output
+    assert verdict.id == "toy2027/sum"
+
+
+def test_report_writes_one_page(attnlab):
+    result = attnlab("report", "toy2027", "--out", "page.html", "--processes", "1")
+    assert result.exit_code == 0
+    assert "page.html" in result.output
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "Counting" in page
+    assert "One and one" in page
+
+
+def test_interrupted_report_says_that_it_goes_on(attnlab):
+    result = attnlab("report", "zeno2027", "--processes", "1")
+    assert result.exit_code == 130
+    assert "goes on from there" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nobody1900",), ("--preset", "x"), ("--out", "/proc/attnlab/page.html")]
+)
+def test_report_refuses_bad_input(attnlab, arguments):
+    assert attnlab("report", *arguments).exit_code == 2

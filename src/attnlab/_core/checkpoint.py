@@ -54,7 +54,7 @@ class Checkpoint:
 
         Raises `InvalidArgument` for arrays of Python objects (which would need pickles).
         """
-        converted = {_KEY: np.array(self.key)}
+        converted: dict[str, Any] = {_KEY: np.array(self.key)}
         for name, value in arrays.items():
             array = np.asarray(value)
             if array.dtype.hasobject:

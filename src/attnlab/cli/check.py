@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .console import output, progress, say
+from .console import complain, output, progress, say
 
 _PRESET = typer.Option(help="quick (minutes in all) or paper (the sizes of the paper).")
 _SEED = typer.Option(help="Seed of every check.")
@@ -40,26 +40,56 @@ def verify(
         claims.only([], only)  # refuses an unknown word before the checks run
     if out is not None:
         records.writable_directory(out.parent)
+    verdicts: list[claims.Verdict] = []
+    interrupted = False
+    try:
+        with progress():
+            verdicts = claims.verify(
+                ids or None,
+                preset=preset,  # type: ignore[arg-type]
+                seed=seed,
+                processes=processes,
+                on_verdict=verdicts.append,
+            )
+    except KeyboardInterrupt:
+        interrupted = True
     console = output()
-    with progress():
-        verdicts = claims.verify(ids or None, preset=preset, seed=seed, processes=processes)  # type: ignore[arg-type]
     claims.print_verdicts(verdicts, console, kind=only)
     if out is not None:
-        provenance = records.provenance({"ids": ids or [], "preset": preset, "seed": seed})
+        settings = {"ids": ids or [], "preset": preset, "seed": seed}
+        provenance = records.provenance(settings, extra={"interrupted": interrupted})
         say(console, f"verdicts  {claims.save_verdicts(verdicts, out, provenance=provenance)}")
+    if interrupted:
+        complain("the verdicts above are those that were reached", mark="interrupted")
+        raise typer.Exit(130)
     raise typer.Exit(claims.exit_status(verdicts, strict=strict))
 
 
 def report(
+    papers: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PAPER]...", help="Citation keys; all papers when left out."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
     preset: Annotated[str, _PRESET] = "quick",
     seed: Annotated[int, _SEED] = 0,
+    processes: Annotated[int, _PROCESSES] = 2,
 ) -> None:
-    """Check every claim, run the experiments and write one HTML page, readable without a network."""
-    from .. import records
+    """Check the claims, run the experiments and write one HTML page, readable without a network.
+
+    Results are kept beside the page and used again; after Ctrl-C the same command goes on.
+    """
     from ..report import build_report
 
-    records.writable_directory(out.parent)
-    with progress():
-        path = build_report(out, preset=preset, seed=seed)
+    try:
+        with progress():
+            path = build_report(
+                out, preset=preset, seed=seed, papers=papers or None, processes=processes
+            )
+    except KeyboardInterrupt:
+        complain(
+            "what was computed is kept beside the page; the same command goes on from there",
+            mark="interrupted",
+        )
+        raise typer.Exit(130) from None
     say(output(), f"report  {path}")
