@@ -55,14 +55,11 @@ def erf_linear_moments(state: Float[Array, "*runs 5"], scale: Any, setting: Sett
     bulk_square = erf_squared_mean(0.0, scale) + (rho * scale) ** 2 * erf_squared_curvature(
         0.0, scale
     )
-    magnitude = gamma2 * (
-        2 * jnp.abs(1 - aligned) + 2 * miss + erf_squared_complement(t, g)
-    ) + (
-        m**2 * f
-        + jnp.abs(2 * m * rho * gamma2 * f1)
+    # rounding of an exponent x = t²/spread becomes a relative error x eps of exp(-x)
+    tail = gamma2 * (2 * miss + erf_squared_complement(t, g)) + (
+        jnp.abs(2 * m * rho * gamma2 * f1)
         + (rho * gamma2) ** 2 * (jnp.abs(f2) + 2 * scale**2 * jnp.exp(-(t**2) / spread))
         + 2 * gamma2 * jnp.abs(eta) * (jnp.abs(m * s1) + gamma2 * jnp.abs(rho * s2))
     )
+    magnitude = 2 * gamma2 * jnp.abs(1 - aligned) + m**2 * f + (1 + t**2 / spread) * tail
     return Moments(error, bias, bulk_mean, bulk_square, magnitude)
-
-
