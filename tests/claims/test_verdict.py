@@ -75,6 +75,14 @@ def test_the_corrected_form_is_checked_too():
     assert verdict(FAIL, corrected="x", evidence=(PASS, FAIL)).correction_holds is False
 
 
+def test_checks_of_the_corrected_form_share_a_level_of_their_own():
+    low = Check.agreement("a", 4.056, 0.0, standard_error=1.0, scale=100.0)  # p = 5e-5
+    fine = Check.agreement("b", 0.0, 0.0, standard_error=1.0, scale=100.0)
+    assert verdict(FAIL, evidence=(low,)).correction_holds is False
+    assert verdict(FAIL, evidence=(low, *[fine] * 9)).correction_holds is True
+    assert verdict(low, *[fine] * 9, evidence=(PASS,)).status(low) == "pass"
+
+
 def test_an_outcome_without_checks_is_refused():
     with pytest.raises(InvalidArgument, match="at least one check"):
         Outcome(())

@@ -1,12 +1,14 @@
 """Worker processes: independent of each other, one thread each, and of the calling script."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 
 import pytest
 
+from attnlab._core import workers
 from attnlab._core.workers import Job, resolve, run_jobs
 from attnlab.errors import InvalidArgument
 
@@ -58,16 +60,66 @@ def test_references(bad):
         resolve(bad)
 
 
-def test_a_script_without_main_guard_still_gets_its_results(tmp_path):
+def test_a_script_without_main_guard_runs_once(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent("""
         from attnlab._core.workers import Job, run_jobs
+        print("once")
         jobs = [Job(str(n), "math:factorial", (n,)) for n in range(4)]
         print([r.value for r in run_jobs(jobs, processes=2)])
         """)
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "[1, 1, 2, 6]\n"
-    assert "__main__" in done.stderr
-    assert done.returncode == 0
+    assert (done.stdout, done.stderr) == ("once\n[1, 1, 2, 6]\n", "")
+
+
+def test_work_goes_on_here_when_no_worker_can_start(monkeypatch):
+    monkeypatch.setattr(workers, "_serve", os._exit)  # a worker that ends at once
+    jobs = [Job(str(n), "os:getpid") for n in range(3)]
+    with pytest.warns(RuntimeWarning, match="could not start"):
+        results = run_jobs(jobs, processes=2)
+    assert [r.value for r in results] == [os.getpid()] * 3
+
+
+def test_functions_of_a_session_run_in_that_session():
+    """What is typed into an interpreter exists nowhere else, so no worker can run it."""
+    code = """if True:
+        import os
+        from attnlab._core.workers import Job, run_jobs
+        def typed(): return os.getpid()
+        jobs = [Job(name, "operator:call", (f,)) for name, f in (("a", typed), ("b", os.getpid))]
+        here, away = run_jobs(jobs, processes=2)
+        print(here.error, here.value == os.getpid())
+    """
+    done = subprocess.run(
+        [sys.executable, "-"], input=code, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("None True\n", "")
+
+
+def test_ctrl_c_reaches_the_caller_alone(tmp_path):
+    """A terminal sends it to workers too; they stay silent and end."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent("""
+        import sys
+        from attnlab._core.workers import Job, run_jobs
+        if __name__ == "__main__":
+            jobs = [Job("quick", "os:getpid"), Job("one", "time:sleep", (60,)), Job("two", "time:sleep", (60,))]
+            try:
+                run_jobs(jobs, processes=2, on_result=lambda result: print("begun", flush=True))
+            except KeyboardInterrupt:
+                print("stopped")
+        """)
+    )
+    process = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "begun\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=30) == ("stopped\n", "")

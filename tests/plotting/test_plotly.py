@@ -30,6 +30,7 @@ def test_every_chart_is_a_valid_plotly_figure(everything):
     assert kinds[3] == ["bar", "bar"]
     assert kinds[4] == ["heatmap"]
     assert charts[0].layout.yaxis.type == "log"
+    assert [trace.line.dash for trace in charts[1].data[:2]] == ["solid", "dash"]
     assert [t.name for t in charts[0].data if t.showlegend] == ["mean", "10 %–90 %", "error"]
 
 
@@ -63,6 +64,8 @@ def test_texts_are_escaped():
     text = to_html_div(Figure("f", [panel], alt='"quoted"'), "f")
     assert text.count("</script>") == 1
     assert "<b>" not in text
+    (body,) = re.findall(r"-data\">(.*?)</script>", text, re.S)
+    assert "</" not in body
     chart = charts_of(text)["f-1"]
     assert chart["layout"]["xaxis"]["title"]["text"] == "&lt;i&gt;x&lt;/i&gt;"
 

@@ -14,11 +14,14 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import time
 import traceback
+import types
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -171,8 +174,7 @@ def _run_in_workers(
             _stop(worker)
     if waiting:
         warnings.warn(
-            "worker processes could not start, so the work goes on in this process (a script "
-            "that asks for processes > 1 needs its code under `if __name__ == '__main__':`)",
+            "worker processes could not start, so the work goes on in this process",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -189,9 +191,39 @@ def _start_worker() -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    process.start()
+    with _ctrl_c_held_back(), _main_hidden():
+        process.start()
     theirs.close()
     return _Worker(process, ours)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """A worker inherits the blocked signal, so that Ctrl-C does not hit it while it starts; here it
+    is delivered at the end of the block."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _main_hidden() -> Iterator[None]:
+    """Keeps a new worker from importing the calling script again.
+
+    By default it would: then a script without `if __name__ == "__main__":` starts all over in each
+    worker, and a notebook or `python -` has no file to import. No job needs it (`_can_be_sent`).
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _stop(worker: _Worker) -> None:
@@ -212,8 +244,8 @@ def _serve(pipe: connection.Connection) -> None:
     while True:
         try:
             key, data = pipe.recv()
-        except EOFError:
-            return
+        except (EOFError, OSError):
+            return  # no more work
         try:
             job = pickle.loads(data)
         except Exception as error:  # its module cannot be imported here
@@ -222,7 +254,7 @@ def _serve(pipe: connection.Connection) -> None:
             result = _run(job)
         try:
             pipe.send(result)
-        except (BrokenPipeError, ConnectionError):
+        except OSError:
             return  # the parent is gone
         except Exception as error:
             pipe.send(JobResult(key, None, f"result cannot be sent: {_one_line(error)}"))

@@ -27,8 +27,8 @@ def verify(
     - `ids`: `"marion2025"`, `"marion2025/risk-formula"`, a `Claim`, or several; None is every claim.
     - `preset`: `"quick"` (minutes in all) or `"paper"` (the sizes of the paper).
     - `seed`: from which every check derives its random keys.
-    - `processes`: 1 works here; more spawns workers of one thread each. A script that asks for more
-      needs its code under `if __name__ == "__main__":`.
+    - `processes`: 1 works here; more spawns workers of one thread each. Checks that are functions
+      of the calling script or notebook itself run here in any case.
     - `on_verdict`: called with each verdict as it comes (not in order if `processes > 1`).
 
     A check that raises gives a verdict whose `.failed` holds the error; the others go on. Raises
