@@ -73,7 +73,7 @@ def test_texts_are_read_by_the_type_of_the_field(key, text, value):
         ("scales", "0.1,x", "list of number"),
         ("pair", "1,2,3", "list of integer (2 items)"),
         ("length", "x", "integer or null"),
-        ("seed", "-1", "integer >= 0"),
+        ("seed", "-1", "integer >= 0 and <= 4294967295"),
     ],
 )
 def test_wrong_types_and_values_are_refused_with_what_is_allowed(key, text, allowed):

@@ -33,7 +33,7 @@ def run(
 
     Ctrl-C keeps what was computed; the same command goes on from the last checkpoint.
     """
-    from .. import papers
+    from .. import papers, records
 
     experiment = papers.find_experiment(id)
     changes = parse_settings(set_ or [])
@@ -41,8 +41,10 @@ def run(
         outputs = papers.run_experiment(experiment, preset, changes, directory=out, figure=figure)
     console = output()
     say(console, f"{experiment.id}  {experiment.title}", style="bold")
-    rows = [("expected", experiment.expected), ("record", outputs.record)]
+    rows: list[tuple[str, Any]] = [("expected", experiment.expected), ("record", outputs.record)]
     rows += [("figure", path) for path in outputs.figures]
+    seconds = records.provenance_of(outputs.dataset)["seconds"]
+    rows.append(("took", f"{seconds:.1f} s"))
     for name, value in rows:
         say(console, f"  {name:<8}  {value}")
 

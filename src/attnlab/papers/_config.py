@@ -22,7 +22,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of every random draw")
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="seed of every random draw")
 
 
 C = TypeVar("C", bound=BaseModel)
@@ -121,7 +121,7 @@ def _words(entry: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
         "exclusiveMaximum": "<",
         "maximum": "<=",
     }
-    limits = [f"{sign} {entry[name]:g}" for name, sign in signs.items() if name in entry]
+    limits = [f"{sign} {_number(entry[name])}" for name, sign in signs.items() if name in entry]
     return words + (" " + " and ".join(limits) if limits else "")
 
 
@@ -132,3 +132,7 @@ def _bounds(entry: Mapping[str, Any], suffix: str, noun: str) -> str:
     parts = [f"at least {low}"] if low is not None else []
     parts += [f"at most {high}"] if high is not None else []
     return f" ({' and '.join(parts)} {noun}s)" if parts else ""
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
