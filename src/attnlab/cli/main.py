@@ -29,7 +29,7 @@ class _Group(TyperGroup):
             complain(str(error))
             raise typer.Exit(BAD_INPUT) from None
         except RunInterrupted as interruption:
-            complain(_what_was_kept(interruption), mark="interrupted")
+            complain(_what_was_kept(interruption), mark="stopped")
             raise typer.Exit(INTERRUPTED) from None
         except KeyboardInterrupt:
             complain("nothing was kept", mark="interrupted")
@@ -95,5 +95,8 @@ def _one_line(message: Warning | str, *_: Any, **__: Any) -> str:
 
 def _what_was_kept(interruption: RunInterrupted) -> str:
     if interruption.saved is None:
-        return "nothing was finished yet"
-    return f"what was computed is kept in {interruption.saved}"
+        return f"{interruption}; nothing was finished yet"
+    return (
+        f"{interruption}; what was computed is kept in {interruption.saved} "
+        "(the same command goes on from the last checkpoint)"
+    )
