@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnlab.plotting import Axis, Figure, Line, Panel, render, save_figure
+from attnlab.plotting import Axis, Figure, Heat, Line, Panel, render, save_figure
 from attnlab.plotting.matplotlib_renderer import COLUMN_WIDTH, TEXT_WIDTH
 
 
@@ -92,3 +92,22 @@ def test_jax_arrays_and_a_figure_without_legend():
 def test_dollar_signs_are_no_formulas(everything):
     (label,) = [t for t, _ in visible_texts(render(everything)) if "squared" in t]
     assert label.count("$") == 2
+
+
+def test_error_bars_are_drawn(everything):
+    drawing = render(everything)
+    points, bars = drawing.axes[1].containers[0], drawing.axes[3].containers
+    (stems,) = points.lines[2]
+    lengths = [np.ptp(path.vertices[:, 1]) for path in stems.get_paths()]
+    np.testing.assert_allclose(lengths[1:], 2 * 0.03)  # the first is at step 0 of a log axis
+    kinds = [type(container).__name__ for container in bars]
+    assert kinds == ["ErrorbarContainer", "BarContainer", "BarContainer"]
+
+
+def test_cells_of_a_map_meet_halfway_on_the_axis_as_drawn():
+    x, y = [1.0, 10.0, 100.0], [0.0, 1.0]
+    panel = Panel("", Axis("x", log=True), Axis("y"), [Heat(x, y, np.ones((2, 3)), "z")])
+    (mesh,) = render(Figure("", [panel])).axes[0].collections
+    corners = mesh.get_coordinates()
+    np.testing.assert_allclose(corners[0, :, 0], 10.0 ** np.array([-0.5, 0.5, 1.5, 2.5]))
+    np.testing.assert_allclose(corners[:, 0, 1], [-0.5, 0.5, 1.5])

@@ -95,6 +95,15 @@ def test_damaged_results_are_computed_anew(doe, tmp_path):
     assert len(doe.runs()) == before + 5
 
 
+def test_the_record_of_an_interrupted_run_is_no_result(doe, tmp_path):
+    build(doe, tmp_path)
+    (record,) = (tmp_path / "report-records" / "doe2027" / "descent").glob("*/*.nc")
+    record.rename(record.with_name(record.stem + ".partial.nc"))
+    before = doe.runs().count("run 0")
+    build(doe, tmp_path)
+    assert doe.runs().count("run 0") == before + 1
+
+
 def test_store_can_be_cleared(doe, tmp_path):
     build(doe, tmp_path)
     store = Store(tmp_path / "report-records")

@@ -154,18 +154,28 @@ def _draw_heat(mark: Heat, ax: Any) -> Any:
         largest = float(np.nanmax(np.abs(mark.z))) or 1.0
         norm = matplotlib.colors.Normalize(-largest, largest)
     mesh = ax.pcolormesh(
-        mark.x,
-        mark.y,
+        _cell_edges(mark.x, ax.get_xscale() == "log"),
+        _cell_edges(mark.y, ax.get_yscale() == "log"),
         mark.z,
         norm=norm,
         cmap="PuOr" if mark.diverging else "viridis",
-        shading="nearest",
         rasterized=True,
     )
     ax.grid(False)
     colour_bar = ax.figure.add_axes((0.9, 0.2, 0.02, 0.3))
     ax.figure.colorbar(mesh, cax=colour_bar, label=mark.label)
     return colour_bar
+
+
+def _cell_edges(centres: np.ndarray, log: bool) -> np.ndarray:
+    """Edges of cells around `centres`, halfway on the axis as it is drawn."""
+    at = np.log(centres) if log else centres
+    if at.size == 1:
+        edges = np.array([at[0] - 0.5, at[0] + 0.5])
+    else:
+        middle = (at[1:] + at[:-1]) / 2
+        edges = np.concatenate([[2 * at[0] - middle[0]], middle, [2 * at[-1] - middle[-1]]])
+    return np.exp(edges) if log else edges
 
 
 def _draw_arrows(mark: Arrows, ax: Any) -> None:
