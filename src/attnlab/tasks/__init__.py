@@ -8,5 +8,7 @@ from .links import Link as Link
 from .links import get_link as get_link
 from .links import link_names as link_names
 from .links import register_link as register_link
+from .several_locations import SeveralLocations as SeveralLocations
+from .several_locations import SeveralPrompts as SeveralPrompts
 from .single_location import Prompts as Prompts
 from .single_location import SingleLocation as SingleLocation

@@ -116,18 +116,12 @@ class SingleLocation(eqx.Module):
         if self.length is None:
             allowed = "the logarithm of an integer small enough to sample; give length instead"
             raise InvalidArgument("log_length", self.log_length, allowed)
-        size = batch * self.length * self.dim * jnp.dtype(dtype).itemsize
-        if size > _LARGEST_SAMPLE_BYTES:
-            allowed = (
-                f"small enough that batch × length × dim = {batch} × {self.length} × {self.dim} "
-                f"numbers fit in {_LARGEST_SAMPLE_BYTES // 2**30} GiB; sample in smaller batches"
-            )
-            raise InvalidArgument("batch", batch, allowed)
+        check_sample_size(batch, self.length, self.dim, dtype)
         axes = jnp.eye(2, self.dim, dtype=dtype)
         k_star = axes[0] if k_star is None else jnp.asarray(k_star, dtype)
         v_star = axes[1] if v_star is None else jnp.asarray(v_star, dtype)
         place_key, token_key, noise_key = jax.random.split(key, 3)
-        location = jax.random.randint(place_key, (batch,), 0, self.length)
+        location = jax.random.randint(place_key, (batch,), 0, self.length, jnp.int32)
         z = jax.random.normal(token_key, (batch, self.length, self.dim), jnp.float32)
         z = z.astype(dtype)
         informative = (jnp.arange(self.length) == location[:, None])[..., None]
@@ -137,6 +131,16 @@ class SingleLocation(eqx.Module):
         noise = jax.random.normal(noise_key, (batch,), jnp.float32).astype(dtype)
         y = self.link(told) + self.noise_std * noise
         return Prompts(X, y.astype(dtype), location)
+
+
+def check_sample_size(batch: int, length: int, dim: int, dtype: Any) -> None:
+    """Raises `InvalidArgument` when the tokens of a batch exceed 8 GiB."""
+    if batch * length * dim * jnp.dtype(dtype).itemsize > _LARGEST_SAMPLE_BYTES:
+        allowed = (
+            f"small enough that batch × length × dim = {batch} × {length} × {dim} "
+            f"numbers fit in {_LARGEST_SAMPLE_BYTES // 2**30} GiB; sample in smaller batches"
+        )
+        raise InvalidArgument("batch", batch, allowed)
 
 
 def _both_lengths(length: int | None, log_length: float | None) -> tuple[int | None, float]:

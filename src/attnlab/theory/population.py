@@ -6,9 +6,10 @@ from typing import Any
 
 from .._core.errors import InvalidArgument
 from ..students import PointwiseAttention
-from ..tasks import SingleLocation
+from ..tasks import SeveralLocations, SingleLocation
 from .pointwise import pointwise_risk
 from .risk import SingleLocationRisk
+from .several_locations import several_locations_risk
 
 
 def population_risk(task: Any, student: Any) -> SingleLocationRisk:
@@ -18,8 +19,10 @@ def population_risk(task: Any, student: Any) -> SingleLocationRisk:
 
     Raises `InvalidArgument` for a task or student that has no exact theory here.
     """
-    if not isinstance(task, SingleLocation):
-        raise InvalidArgument("task", task, "an attnlab.SingleLocation")
+    if not isinstance(task, SingleLocation | SeveralLocations):
+        raise InvalidArgument("task", task, "an attnlab.SingleLocation or SeveralLocations")
     if not isinstance(student, PointwiseAttention):
         raise InvalidArgument("student", student, "an attnlab.PointwiseAttention")
+    if isinstance(task, SeveralLocations):
+        return several_locations_risk(task, student)
     return pointwise_risk(task, student)
