@@ -171,7 +171,7 @@ def test_interrupted_verify_shows_what_was_reached(attnlab):
 
 def test_report_writes_one_page(attnlab):
     result = attnlab("report", "toy2027", "--out", "page.html", "--processes", "1")
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     assert "page.html" in result.output
     page = Path("page.html").read_text(encoding="utf-8")
     assert "Counting" in page
