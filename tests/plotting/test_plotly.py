@@ -55,6 +55,7 @@ def test_fragment_has_unique_ids_and_alternative_texts(everything):
     assert len(charts) == 6
     assert charts[0]["aria-label"].startswith("Six made-up panels. Excess risk <R> & its band")
     assert set(charts_of(text)) == {c["id"] for c in charts}
+    assert [c["style"] for c in charts[:3]] == ["--entries: 3", "--entries: 3", "--entries: 2"]
 
 
 def test_texts_are_escaped():

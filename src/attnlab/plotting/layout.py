@@ -89,7 +89,7 @@ def _break_texts(cell: Cell, inches: float, size: float) -> None:
     if not labels:
         return
     longest = max(len(label) for label in labels)
-    room = int(inches * 72 / ((longest + 6) * 0.58 * size))
+    room = int(inches * 72 / ((longest + 6) * 0.54 * (size - 0.5)))
     cell.legend_columns = max(1, min(len(labels), room))
     cell.legend_rows = math.ceil(len(labels) / cell.legend_columns)
 

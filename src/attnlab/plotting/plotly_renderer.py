@@ -53,11 +53,13 @@ def to_html_div(figure: Figure, id: str) -> str:
         data = json.dumps(_encoded(chart), ensure_ascii=False, allow_nan=False)
         data = data.replace("</", "<\\/").replace("<!--", "<\\!--")
         name = f"{id}-{number + 1}"
+        entries = sum(trace.get("showlegend", False) for trace in chart["data"])
         title = f'<p class="chart-title">{html.escape(panel.title)}</p>' if panel.title else ""
         note = f'<p class="chart-note">{html.escape(panel.note)}</p>' if panel.note else ""
         parts.append(
             f'<div class="chart-cell">{title}'
-            f'<div class="chart" id="{name}" role="img" aria-label="{html.escape(description)}">'
+            f'<div class="chart" id="{name}" role="img" aria-label="{html.escape(description)}"'
+            f' style="--entries: {entries}">'
             f"</div>{note}"
             f'<script type="application/json" id="{name}-data">{data}</script></div>'
         )
