@@ -178,7 +178,9 @@ def stochastic_gradient_descent(
         allowed = "the logarithm of an integer small enough to sample; give length instead"
         raise InvalidArgument("log_length", task.log_length, allowed)
     if batch_size * task.length * len(start) > _LARGEST_BATCH:
-        allowed = f"at most {_LARGEST_BATCH // (task.length * len(start))} for these runs and length"
+        allowed = (
+            f"at most {_LARGEST_BATCH // (task.length * len(start))} for these runs and length"
+        )
         raise InvalidArgument("batch_size", batch_size, allowed)
     k, v = Overlaps.unstack(start).to_vectors(min(task.dim, 4))
     with float64():

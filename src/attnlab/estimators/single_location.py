@@ -59,4 +59,3 @@ def _others(task: SingleLocation) -> float:
     if task.length is not None:
         return task.length - 1.0
     return math.expm1(min(task.log_length, 700.0))
-

@@ -119,9 +119,7 @@ class Overlaps(eqx.Module):
             k_norm = jnp.sqrt(jnp.sum(k2**2) + k_far**2)
             v_norm = jnp.sqrt(jnp.sum(v3**2) + v_far2)
             rho = (k2 @ v3[:2] + k_far * v3[2]) / (k_norm * v_norm)
-            return jnp.stack(
-                [k2[0] / k_norm, v3[1] / v_norm, v3[0] / v_norm, k2[1] / k_norm, rho]
-            )
+            return jnp.stack([k2[0] / k_norm, v3[1] / v_norm, v3[0] / v_norm, k2[1] / k_norm, rho])
 
         return cls._draw(draw, key, runs)
 

@@ -169,7 +169,7 @@ def _numeric_mean(function: Function, kinks: Any, m: Any, v: Any, spacing: float
         return _smooth_mean(function, m, v, spacing)
     # the density carries the derivative, so a kinked or stepping function is never differentiated
     s = jnp.sqrt(jnp.maximum(v, _TINY))
-    nodes = resolving_nodes(m, s, kinks)
+    nodes = resolving_nodes(m, s, kinks, panels=4, order=16)  # a link's scale is that of its spread
     _, weights = attached(nodes, m, s)
     return jnp.sum(function(nodes.b) * weights, axis=-1)
 
@@ -251,12 +251,18 @@ def _kinked_product(
         ((kink - m2) / jnp.where(slope < 0, -steep, steep) - z_feature) * spread
         for kink in inner.kinks
     ]
-    nodes = resolving_nodes(centre, spread, tuple(kinks))
+    nodes = resolving_nodes(centre, spread, tuple(kinks), order=16)
     W = jax.lax.stop_gradient(m1[..., None] + root[..., None] * nodes.z)
     z, weights = attached(nodes, m1, root)  # σ may step: only the density is differentiated
     U = m2[..., None] + slope[..., None] * z
-    values = outer.function(W) * mean(inner, U, rest[..., None] + 0 * U, spacing=spacing)
-    return jnp.sum(values * weights, axis=-1)
+
+    @jax.checkpoint
+    def body(total: Any, node: Any) -> Any:  # one node at a time: the inner average may be large
+        w, u, weight = node
+        return total + weight * outer.function(w) * mean(inner, u, rest, spacing=spacing), None
+
+    columns = tuple(jnp.moveaxis(part, -1, 0) for part in (W, U, weights))
+    return jax.lax.scan(body, jnp.zeros_like(m1), columns)[0]
 
 
 def uniform_spacing(width: float, std: float, *, coarse: bool = False) -> float:

@@ -18,7 +18,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 REACH = 9.0  # standard deviations; the Gaussian's mass beyond is 2e-19
-_PANELS = 10
 
 
 class Nodes(NamedTuple):
@@ -53,14 +52,16 @@ def resolving_nodes(
     kinks: tuple[Any, ...] = (),
     *,
     coarse: bool = False,
+    panels: int = 10,
+    order: int = 24,
 ) -> Nodes:
     """Nodes for `E f(mean + std Z)`, `f` of scale 1 around 0, smooth between `kinks`.
 
-    `kinks` are numbers, or arrays of the batch shape, in units of the argument of `f`. `coarse`
-    gives a second, independent rule of fewer nodes, for error estimates. Nodes carry no
+    `kinks` are numbers, or arrays of the batch shape, in units of the argument of `f`; between two
+    of them lie `panels` panels of `order` nodes. `coarse` gives a second, independent rule of fewer nodes, for error estimates. Nodes carry no
     derivative: differentiate the density instead (see `attached`).
     """
-    mean, std = jax.lax.stop_gradient((jnp.asarray(mean), jnp.asarray(std)))
+    mean, std, kinks = jax.lax.stop_gradient((jnp.asarray(mean), jnp.asarray(std), tuple(kinks)))
     mean, std = jnp.broadcast_arrays(mean, std)
     if not kinks:
         n = 189 if coarse else 257
@@ -70,10 +71,9 @@ def resolving_nodes(
     points = [jnp.clip((jnp.asarray(kink) - mean) / std, -REACH, REACH) for kink in kinks]
     edges = jnp.sort(jnp.stack(jnp.broadcast_arrays(*points), axis=0), axis=0)
     edges = [jnp.full_like(mean, -REACH), *edges, jnp.full_like(mean, REACH)]
-    x, w = np.polynomial.legendre.leggauss(19 if coarse else 24)
-    panels = np.arange(_PANELS)[:, None]
-    fraction = ((panels + (x + 1) / 2) / _PANELS).ravel()
-    weight = np.tile(w / 2 / _PANELS, _PANELS)
+    x, w = np.polynomial.legendre.leggauss(order - 5 if coarse else order)
+    fraction = ((np.arange(panels)[:, None] + (x + 1) / 2) / panels).ravel()
+    weight = np.tile(w / 2 / panels, panels)
     parts = [
         _map_segment(mean, std, low, high, fraction, weight)
         for low, high in zip(edges[:-1], edges[1:], strict=True)

@@ -33,6 +33,8 @@ def spec_of(
     activation: Activation, student_link: Link, task_link: Link, token_std: float, *, coarse: bool
 ) -> Spec:
     """The compile-time part, its spacings rounded so that nearby settings share a compilation."""
+    if student_link.polynomial is not None and task_link.polynomial is not None:
+        return Spec(activation, student_link, task_link, 0.5, 0.5)  # no inner grid at all
     width = min(student_link.width, task_link.width)
     rounded = 1.0
     while rounded < token_std:
@@ -107,10 +109,9 @@ def _bulk(spec: Spec, rho: Any, scale: Any, coarse: bool) -> Any:
 def nodes_per_run(spec: Spec) -> int:
     """Largest number of float64 values that one run holds at a time, to size batches."""
     outer = 257 if not spec.activation.kinks else 240 * (1 + len(spec.activation.kinks))
-    polynomial = spec.student_link.polynomial, spec.task_link.polynomial
-    if None not in polynomial:
+    links_used = (spec.student_link, spec.task_link)
+    if None not in [link.polynomial for link in links_used]:
         return outer
-    inner = int(2 * 9 / min(spec.informative_spacing, spec.bulk_spacing)) + 1
-    kinked = bool(spec.student_link.kinks or spec.task_link.kinks)
-    both = polynomial == (None, None)
-    return outer * (inner * (240 if kinked and both else 1) + (720 if kinked else 0))
+    if any(link.kinks for link in links_used):
+        return outer * 2000
+    return outer * (int(2 * 9 / min(spec.informative_spacing, spec.bulk_spacing)) + 1)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from .._core.errors import InvalidArgument, check_real, is_traced
 from .._core.precision import float64, to_float64, to_numpy
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     import xarray
 
 
-class ErrorEstimate:
+class ErrorEstimate(NDArrayOperatorsMixin):
     """How far a risk may be from the exact one: quadrature and rounding together, absolute.
 
     `error(overlaps)` is the estimate at these overlaps, in the risk's own units. `float(error)` is
     its largest value over a fixed set of realisable overlaps (corners, M, random ones), one number
-    for the whole risk.
+    for the whole risk, and in arithmetic and comparisons the estimate is that number.
     """
 
     def __init__(self, pointwise: Callable[[Overlaps], Any]):
@@ -42,20 +43,12 @@ class ErrorEstimate:
     def __float__(self) -> float:
         return float(np.max(np.asarray(self._pointwise(reference_overlaps()))))
 
-    def __lt__(self, other: float) -> bool:
-        return float(self) < other
-
-    def __le__(self, other: float) -> bool:
-        return float(self) <= other
-
-    def __gt__(self, other: float) -> bool:
-        return float(self) > other
-
-    def __ge__(self, other: float) -> bool:
-        return float(self) >= other
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(float(self), dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        numbers = [float(x) if isinstance(x, ErrorEstimate) else x for x in inputs]
+        return getattr(ufunc, method)(*numbers, **kwargs)
 
     def __repr__(self) -> str:
         return f"ErrorEstimate({float(self):.3g})"
@@ -64,7 +57,13 @@ class ErrorEstimate:
 def reference_overlaps() -> Overlaps:
     """64 realisable overlaps: the corners of M, aligned pairs, and random points of both kinds."""
     corners = [(k, n, 0, 0, 0) for k in (-1, 0, 1) for n in (-1, 0, 1)]
-    aligned = [(0, 0, 1, 0, 0), (1, 0, 1, 0, 1), (0, 1, 0, 1, 1), (0, 0, 1, 1, 0), (0.6, 0.8, 0.6, 0.8, 1)]
+    aligned = [
+        (0, 0, 1, 0, 0),
+        (1, 0, 1, 0, 1),
+        (0, 1, 0, 1, 1),
+        (0, 0, 1, 1, 0),
+        (0.6, 0.8, 0.6, 0.8, 1),
+    ]
     key = jax.random.key(0)
     random = [
         Overlaps.on_sphere(jax.random.fold_in(key, dim), dim, runs=10).stack() for dim in (4, 6, 20)
@@ -155,4 +154,3 @@ class SingleLocationRisk(eqx.Module):
 @eqx.filter_jit
 def _evaluate(risk: SingleLocationRisk, function: str, state: Any, scale: Any) -> Any:
     return getattr(risk, function)(state, scale)
-
