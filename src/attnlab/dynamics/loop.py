@@ -65,11 +65,6 @@ def _advance(
     return jax.lax.fori_loop(0, blocks, one_block, (carry, store))
 
 
-@eqx.filter_jit
-def _snapshot(loop: Loop, carry: Any, i: Any) -> Any:
-    return loop.snapshot(carry, i)
-
-
 def run_loop(
     loop: Loop,
     carry: Any,
@@ -103,8 +98,9 @@ def run_loop(
             block, blocks = _plan(done, targets, saved, pace, save_every)
             began = time.monotonic()
             with float64():
-                numbers = (jnp.asarray(n, jnp.int64) for n in (done, blocks, block))
-                carry, store = jax.block_until_ready(_advance(loop, carry, *numbers, _CAPACITY))
+                at, times, long = (jnp.asarray(n, jnp.int64) for n in (done, blocks, block))
+                carry, store = _advance(loop, carry, at, times, long, _CAPACITY)
+                jax.block_until_ready((carry, store))
             if pace > 0 or blocks * block > 1:  # the very first call also compiles
                 pace = (time.monotonic() - began) / (blocks * block)
             done += blocks * block
@@ -167,8 +163,10 @@ def _begin(checkpoint: Any, loop: Loop, carry: Any) -> tuple[int, int, list[Any]
         shots = {k.removeprefix("shot."): v for k, v in kept.items() if k.startswith("shot.")}
         saved = len(next(iter(shots.values())))
         return int(kept["done"]), saved, [shots], jax.tree.unflatten(structure, restored)
-    first = _snapshot(loop, carry, jnp.asarray(0, jnp.int64))
-    return 0, 1, [{k: np.asarray(v)[None] for k, v in first.items()}], carry
+    # one block of no steps: a program of its own for the first snapshot would cost as much to compile
+    numbers = (jnp.asarray(n, jnp.int64) for n in (0, 1, 0))
+    carry, store = _advance(loop, carry, *numbers, _CAPACITY)
+    return 0, 1, [{k: np.asarray(v[:1]) for k, v in store.items()}], carry
 
 
 def _keep(checkpoint: Any, done: int, carry: Any, shots: list[Any]) -> None:
