@@ -42,13 +42,13 @@ def is_traced(*values: Any) -> bool:
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
     """`value` as an int in `[minimum, maximum]`; raises `InvalidArgument`."""
     allowed = f"an integer >= {minimum}" + ("" if maximum is None else f" and <= {maximum}")
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral | numbers.Real):
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value != math.floor(value):
         raise InvalidArgument(name, value, allowed)
-    if not math.isfinite(value) or int(value) != value or value < minimum:
+    number = math.floor(value)  # exact for every kind of number that holds an integer
+    if number < minimum or (maximum is not None and number > maximum):
         raise InvalidArgument(name, value, allowed)
-    if maximum is not None and value > maximum:
-        raise InvalidArgument(name, value, allowed)
-    return int(value)
+    return number
 
 
 def check_real(

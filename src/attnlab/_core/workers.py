@@ -21,7 +21,7 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -240,7 +240,8 @@ def _serve(pipe: connection.Connection) -> None:
     """The life of a worker: says that it is ready, then answers jobs until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     one_thread_each()
-    pipe.send(None)
+    with suppress(OSError):  # the parent may be gone already; then so is the work
+        pipe.send(None)
     while True:
         try:
             key, data = pipe.recv()

@@ -21,7 +21,7 @@ def verify(
     ids: Annotated[list[str] | None, _IDS] = None,
     preset: Annotated[str, _PRESET] = "quick",
     seed: Annotated[int, _SEED] = 0,
-    processes: Annotated[int, _PROCESSES] = 1,
+    processes: Annotated[int, _PROCESSES] = 2,
     only: Annotated[
         str | None,
         typer.Option(help="Show only: confirmed, refuted, inconclusive, failed, unexpected."),
@@ -42,18 +42,25 @@ def verify(
         records.writable_directory(out.parent)
     verdicts: list[claims.Verdict] = []
     interrupted = False
+    console = output()
+
+    def arrived(verdict: claims.Verdict) -> None:
+        verdicts.append(verdict)
+        if only is None:
+            console.print(claims.verdict_line(verdict))
+
     try:
         with progress():
-            verdicts = claims.verify(
+            ordered = claims.verify(
                 ids or None,
                 preset=preset,  # type: ignore[arg-type]
                 seed=seed,
                 processes=processes,
-                on_verdict=verdicts.append,
+                on_verdict=arrived,
             )
+        verdicts = ordered
     except KeyboardInterrupt:
         interrupted = True
-    console = output()
     claims.print_verdicts(verdicts, console, kind=only)
     if out is not None:
         settings = {"ids": ids or [], "preset": preset, "seed": seed}

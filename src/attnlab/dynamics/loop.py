@@ -11,14 +11,14 @@ import hashlib
 import re
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.checkpoint import current_checkpoint
+from .._core.checkpoint import Checkpoint, current_checkpoint
 from .._core.interrupt import RunInterrupted
 from .._core.precision import float64
 from .._core.progress import current_progress
@@ -88,39 +88,69 @@ def run_loop(
     targets = saved_steps(steps, save_every)
     checkpoint = current_checkpoint(f"{label}-{_identity(loop, carry, steps, save_every)}")
     with float64():
-        done, saved, shots, carry = _begin(checkpoint, loop, carry)
+        now = _begin(checkpoint, loop, carry)
     progress = current_progress()
     progress.start(label, steps)
-    progress.advance(done, note({k: v[-1] for k, v in shots[-1].items()}))
     pace, kept = 0.0, time.monotonic()  # seconds per step, once known
     try:
-        while done < steps:
-            block, blocks = _plan(done, targets, saved, pace, save_every)
+        progress.advance(now.done, note(now.last_shot()))
+        while now.done < steps:
+            block, blocks = _plan(now.done, targets, now.saved, pace, save_every)
             began = time.monotonic()
             with float64():
-                at, times, long = (jnp.asarray(n, jnp.int64) for n in (done, blocks, block))
-                carry, store = _advance(loop, carry, at, times, long, _CAPACITY)
-                jax.block_until_ready((carry, store))
-            if pace > 0 or blocks * block > 1:  # the very first call also compiles
-                pace = (time.monotonic() - began) / (blocks * block)
-            done += blocks * block
-            if done >= targets[saved]:
-                shots.append({k: np.asarray(v[:blocks]) for k, v in store.items()})
-                saved += blocks
-            progress.advance(blocks * block, note({k: v[-1] for k, v in shots[-1].items()}))
+                carry, store = _call(loop, now.carry, now.done, blocks, block)
+            pace = (time.monotonic() - began) / (blocks * block)
+            now = now.after(carry, store, blocks, block, targets)  # all at once, for Ctrl-C
+            progress.advance(blocks * block, note(now.last_shot()))
             if checkpoint is not None and time.monotonic() - kept > _CHECKPOINT_SECONDS:
-                _keep(checkpoint, done, carry, shots)
+                now.keep(checkpoint)
                 kept = time.monotonic()
     except KeyboardInterrupt:
         if checkpoint is not None:
-            _keep(checkpoint, done, carry, shots)
-        keep_state(carry)
-        partial = finish(targets[:saved], _join(shots))
-        raise RunInterrupted(partial, f"{label} interrupted at step {done} of {steps}") from None
+            now.keep(checkpoint)
+        keep_state(now.carry)
+        partial = finish(targets[: now.saved], now.snapshots())
+        text = f"{label} interrupted at step {now.done} of {steps}"
+        raise RunInterrupted(partial, text) from None
     finally:
         progress.stop()
-    keep_state(carry)
-    return finish(targets, _join(shots))
+    keep_state(now.carry)
+    return finish(targets, now.snapshots())
+
+
+class _Position(NamedTuple):
+    """Where a loop is: the steps done, the number of saves, the state, the snapshots by chunk."""
+
+    done: int
+    saved: int
+    carry: Any
+    shots: tuple[dict[str, np.ndarray], ...]
+
+    def after(
+        self, carry: Any, store: Any, blocks: int, block: int, targets: np.ndarray
+    ) -> _Position:
+        done = self.done + blocks * block
+        if done < targets[self.saved]:
+            return self._replace(done=done, carry=carry)
+        shot = {k: np.asarray(v[:blocks]) for k, v in store.items()}
+        return _Position(done, self.saved + blocks, carry, (*self.shots, shot))
+
+    def last_shot(self) -> dict[str, np.ndarray]:
+        return {k: v[-1] for k, v in self.shots[-1].items()}
+
+    def snapshots(self) -> dict[str, np.ndarray]:
+        return {k: np.concatenate([shot[k] for shot in self.shots]) for k in self.shots[0]}
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        leaves = jax.tree.leaves(self.carry)
+        state = {f"carry{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+        snapshots = {f"shot.{k}": v for k, v in self.snapshots().items()}
+        checkpoint.save({"done": np.asarray(self.done), **state, **snapshots})
+
+
+def _call(loop: Loop, carry: Any, first: int, blocks: int, block: int) -> tuple[Any, Any]:
+    at, times, long = (jnp.asarray(n, jnp.int64) for n in (first, blocks, block))
+    return jax.block_until_ready(_advance(loop, carry, at, times, long, _CAPACITY))
 
 
 def _plan(
@@ -151,8 +181,8 @@ def _identity(loop: Loop, carry: Any, steps: int, save_every: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def _begin(checkpoint: Any, loop: Loop, carry: Any) -> tuple[int, int, list[Any], Any]:
-    """Step, number of saves, snapshots and state to start from: a checkpoint's, or the first."""
+def _begin(checkpoint: Checkpoint | None, loop: Loop, carry: Any) -> _Position:
+    """Where to start from: a checkpoint's position, or step 0."""
     kept = None if checkpoint is None else checkpoint.load()
     if kept is not None:
         leaves, structure = jax.tree.flatten(carry)
@@ -162,18 +192,8 @@ def _begin(checkpoint: Any, loop: Loop, carry: Any) -> tuple[int, int, list[Any]
         ]
         shots = {k.removeprefix("shot."): v for k, v in kept.items() if k.startswith("shot.")}
         saved = len(next(iter(shots.values())))
-        return int(kept["done"]), saved, [shots], jax.tree.unflatten(structure, restored)
+        state = jax.tree.unflatten(structure, restored)
+        return _Position(int(kept["done"]), saved, state, (shots,))
     # one block of no steps: a program of its own for the first snapshot would cost as much to compile
-    numbers = (jnp.asarray(n, jnp.int64) for n in (0, 1, 0))
-    carry, store = _advance(loop, carry, *numbers, _CAPACITY)
-    return 0, 1, [{k: np.asarray(v[:1]) for k, v in store.items()}], carry
-
-
-def _keep(checkpoint: Any, done: int, carry: Any, shots: list[Any]) -> None:
-    leaves = {f"carry{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(carry))}
-    snapshots = {f"shot.{k}": v for k, v in _join(shots).items()}
-    checkpoint.save({"done": np.asarray(done), **leaves, **snapshots})
-
-
-def _join(shots: list[Any]) -> dict[str, np.ndarray]:
-    return {k: np.concatenate([shot[k] for shot in shots]) for k in shots[0]}
+    carry, store = _call(loop, carry, 0, 1, 0)
+    return _Position(0, 1, carry, ({k: np.asarray(v[:1]) for k, v in store.items()},))

@@ -164,7 +164,7 @@ def _signature(
 def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
     import optimistix
 
-    solver = optimistix.LevenbergMarquardt(rtol=1e-12, atol=1e-13)
+    solver: Any = optimistix.LevenbergMarquardt(rtol=1e-12, atol=1e-13)
 
     def residual(pair: Any, exact: Any) -> Any:
         # the constraint |k| = |v| = 1 joins the equations: stationary points sit on the spheres
@@ -173,7 +173,7 @@ def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
         return jnp.concatenate([riemannian_gradient(exact, unit).ravel(), off])
 
     def one(pair: Any) -> Any:
-        result = optimistix.least_squares(
+        result: Any = optimistix.least_squares(
             residual, solver, pair, args=risk, max_steps=_NEWTON_STEPS, throw=False
         )
         unit = result.value / jnp.linalg.norm(result.value, axis=-1, keepdims=True)

@@ -92,7 +92,7 @@ class Overlaps(eqx.Module):
     @property
     def distance_to_manifold(self) -> Float[Array, "*runs"]:
         """`√(θ² + η² + ρ²)`, distance to the invariant manifold M of marion2025."""
-        root = jnp.sqrt if is_traced(self.theta, self.eta, self.rho) else np.sqrt
+        root: Any = jnp.sqrt if is_traced(self.theta, self.eta, self.rho) else np.sqrt
         return root(self.theta**2 + self.eta**2 + self.rho**2)
 
     @classmethod

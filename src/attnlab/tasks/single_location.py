@@ -79,8 +79,7 @@ class SingleLocation(eqx.Module):
             if not is_traced(self.token_std) and self.token_std > 1:
                 allowed = "at most 1 while signal is left to its default √(1 - token_std²)"
                 raise InvalidArgument("token_std", token_std, allowed)
-            traced = is_traced(self.token_std)
-            root = jnp.sqrt if traced else math.sqrt
+            root: Any = jnp.sqrt if is_traced(self.token_std) else math.sqrt
             self.signal = root(1 - self.token_std**2)
         else:
             self.signal = check_real("signal", signal, low=0.0)

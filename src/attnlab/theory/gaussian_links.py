@@ -214,13 +214,13 @@ def _smooth_product(
         return jax.lax.scan(body, start, (jnp.asarray(z), jnp.asarray(weights)))[0]
 
     @average.defjvp
-    def _(primals: Any, tangents: Any) -> Any:
+    def _(primals: tuple[Any, Any, Any, Any, Any], tangents: Any) -> Any:
         f1, g1 = _derivative(f), _derivative(g)
         pairs = ((f1, g), (f, g1), (_derivative(f1), g), (f, _derivative(g1)), (f1, g1))
         factors = (1.0, 1.0, 0.5, 0.5, 1.0)
         slope = sum(
-            factor * _smooth_product(*pair, *primals, spacing) * tangent
-            for factor, pair, tangent in zip(factors, pairs, tangents, strict=True)
+            factor * _smooth_product(one, other, *primals, spacing) * tangent
+            for factor, (one, other), tangent in zip(factors, pairs, tangents, strict=True)
         )
         return average(*primals), slope
 
@@ -272,14 +272,14 @@ def uniform_spacing(width: float, std: float, *, coarse: bool = False) -> float:
     return fine * (1.19 if coarse else 1.0)
 
 
-def link_mean(link: Link, m: ArrayLike, v: ArrayLike) -> Float[Array, ""]:
+def link_mean(link: Link, m: float, v: float) -> Float[Array, ""]:
     """`E σ(m + √v Z)` at scalars, the grid chosen from the variance. Call inside `float64()`."""
-    return mean(link, *_scalars(m, v), spacing=uniform_spacing(link.width, float(v) ** 0.5))
+    return mean(link, *_scalars(m, v), spacing=uniform_spacing(link.width, v**0.5))
 
 
-def link_square(link: Link, m: ArrayLike, v: ArrayLike) -> Float[Array, ""]:
+def link_square(link: Link, m: float, v: float) -> Float[Array, ""]:
     """`E σ(m + √v Z)²` at scalars. Call inside `float64()`."""
-    return square(link, *_scalars(m, v), spacing=uniform_spacing(link.width, float(v) ** 0.5))
+    return square(link, *_scalars(m, v), spacing=uniform_spacing(link.width, v**0.5))
 
 
 def link_slope_mean(link: Link, std: float) -> Float[Array, ""]:

@@ -69,8 +69,8 @@ def resolving_nodes(
         weight[[0, -1]] /= 2
         return _map_segment(mean, std, -REACH, REACH, fraction, weight)
     points = [jnp.clip((jnp.asarray(kink) - mean) / std, -REACH, REACH) for kink in kinks]
-    edges = jnp.sort(jnp.stack(jnp.broadcast_arrays(*points), axis=0), axis=0)
-    edges = [jnp.full_like(mean, -REACH), *edges, jnp.full_like(mean, REACH)]
+    inner = jnp.sort(jnp.stack(jnp.broadcast_arrays(*points), axis=0), axis=0)
+    edges = [jnp.full_like(mean, -REACH), *inner, jnp.full_like(mean, REACH)]
     x, w = np.polynomial.legendre.leggauss(order - 5 if coarse else order)
     fraction = ((np.arange(panels)[:, None] + (x + 1) / 2) / panels).ravel()
     weight = np.tile(w / 2 / panels, panels)

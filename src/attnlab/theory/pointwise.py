@@ -70,8 +70,8 @@ class PointwiseQuadrature(SingleLocationRisk):
         coarse = moments(self.coarse, state, scale, self.setting, coarse=True)
         # term by term: errors of opposite sign must not hide each other
         pairs = zip(assemble(fine, self.setting), assemble(coarse, self.setting), strict=True)
-        gap = sum(jnp.abs(one - other) for one, other in pairs)
-        return gap + rounding_error(fine, self.setting)
+        gaps = [jnp.abs(one - other) for one, other in pairs]
+        return sum(gaps, start=jnp.zeros(())) + rounding_error(fine, self.setting)
 
     def _in_batches(self, function: Any, state: Any, scale: Any) -> Any:
         shape = state.shape[:-1]

@@ -5,6 +5,8 @@ Source: Lemma 6 and Lemma 18 of marion2025, completed; `docs/theory/pointwise-at
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax.scipy.special import erfc
 from jaxtyping import Array, Float

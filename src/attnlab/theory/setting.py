@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from ..tasks import SingleLocation
 
@@ -89,7 +89,7 @@ def assemble(moments: Moments, setting: Setting) -> Components:
     )
 
 
-def rounding_error(moments: Moments, setting: Setting) -> Float[ArrayLike, "*runs"]:
+def rounding_error(moments: Moments, setting: Setting) -> Float[Array, "*runs"]:
     """A bound on the rounding error of the assembled risk."""
     _, bias, mean, square, magnitude = moments
     n = setting.others
