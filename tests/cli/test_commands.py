@@ -162,7 +162,7 @@ def test_verify_refuses_bad_input(attnlab, arguments):
 
 
 def test_interrupted_verify_shows_what_was_reached(attnlab):
-    result = attnlab("verify", "toy2027", "zeno2027", "--out", "verdicts.json")
+    result = attnlab("verify", "toy2027", "zeno2027", "--out", "verdicts.json", "--processes", "1")
     assert result.exit_code == 130
     (verdict,) = claims.load_verdicts("verdicts.json")
     assert verdict.id in result.output
