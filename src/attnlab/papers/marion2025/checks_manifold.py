@@ -74,17 +74,17 @@ def converges_on_manifold(preset: str, seed: int) -> Outcome:
 
     dim, length, scale = 400, 10, 0.1
     _, risk = risk_at(dim, length, _STD, scale)
-    runs = 2000 if preset == "paper" else 300
+    runs = 2000 if preset == "paper" else 200
     key = jax.random.key(seed)
     typical = np.asarray(Overlaps.on_manifold(key, dim, runs=runs).stack())
     square = np.random.default_rng(seed).uniform(-1, 1, (runs, 2))
     even = np.concatenate([square, np.zeros((runs, 3))], axis=1)
     start = Overlaps.unstack(np.concatenate([typical, even]))
     out = dynamics.projected_gradient_descent(
-        risk, start, step_size=4e-3, steps=15_000, save_every=15_000
+        risk, start, step_size=4e-3, steps=10_000, save_every=10_000
     )
     last = np.asarray(overlaps_of(out, step=-1).stack())
-    learned = (np.abs(last[:, 1]) > 0.9999) & (last[:, 0] * last[:, 1] > 0.9)
+    learned = (np.abs(last[:, 1]) > 0.9999) & (last[:, 0] * last[:, 1] > 0.8)
     balance = float(np.mean(last[:runs, 1] > 0))
 
     corners = np.array([[0, 0], [1, 1], [-1, -1], [1, -1], [-1, 1]], float)
@@ -104,7 +104,7 @@ def converges_on_manifold(preset: str, seed: int) -> Outcome:
             Check.bound("velocity of ν at κ > 0 and of κ at ν = 1", np.concatenate([upward, outward]), lower=1e-12),
         ),
         notes=(
-            f"d = {dim}, L = {length}, λ = {scale}, {runs} starts of each kind, 15 000 steps of 4e-3; "
+            f"d = {dim}, L = {length}, λ = {scale}, {runs} starts of each kind, 10 000 steps of 4e-3; "
             f"a share {balance:.2f} of typical starts goes to (1, 1), the others to (-1, -1). Saddles: "
             f"(0, 0) with {negative[0]} negative eigenvalues in R^{dim} (one of them along M) and "
             f"±(1, -1) with {negative[3]}. 'Reaches' is asymptotic: the last rate at the teacher is "

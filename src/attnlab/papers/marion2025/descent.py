@@ -78,12 +78,13 @@ def run(config: DescentConfig) -> xarray.Dataset:
             else None,
         )
     except RunInterrupted as interruption:
-        interruption.partial = _finish(interruption.partial, risk, task, config)
+        interruption.partial = complete(interruption.partial, risk, task, config)
         raise
-    return _finish(dataset, risk, task, config)
+    return complete(dataset, risk, task, config)
 
 
-def _finish(dataset: Any, risk: Any, task: Any, config: DescentConfig) -> xarray.Dataset:
+def complete(dataset: Any, risk: Any, task: Any, config: DescentConfig) -> xarray.Dataset:
+    """A trajectory dataset with what the figures and claims read off it; see `run`."""
     from ...dynamics.dataset import overlaps_of
     from ...students import Overlaps
     from ...theory import known_location_bayes_risk

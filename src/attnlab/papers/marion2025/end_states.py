@@ -63,40 +63,26 @@ def gradient_norm(risk: SingleLocationRisk, state: np.ndarray) -> np.ndarray:
     return np.sqrt(np.maximum(square, 0.0))
 
 
-def swapped_minimum(risk: SingleLocationRisk, points: int = 2001) -> Overlaps:
-    """The lowest point of the swapped ray `eta = 1`, `0 <= theta <= 1`, by grid and refinement.
+def swapped_minimum(risk: SingleLocationRisk, points: int = 1001) -> Overlaps:
+    """The lowest point of the swapped ray `eta = 1`, `0 <= theta <= 1`: by a grid, then bisection.
 
     `theta` is near `√π/(2λ c√d)`, which makes `erf(λ x·v*) · c√d θ` a unit-slope copy of the
     label, or 1 when that exceeds 1.
     """
     from ...students import Overlaps
 
-    low, high = 0.0, 1.0
-    theta = 1.0
-    while high - low > 1e-13:
-        grid = np.linspace(low, high, points)
-        values = np.asarray(risk(Overlaps(0.0, 0.0, grid, 1.0, 0.0)))
-        best = int(np.argmin(values))
-        theta = float(grid[best])
-        width = (high - low) / (points - 1)
-        low, high = max(0.0, theta - width), min(1.0, theta + width)
-        if width < 1e-8:  # values no longer tell neighbours apart: the slope does
-            break
-    return Overlaps(0.0, 0.0, _by_slope(risk, low, high, theta), 1.0, 0.0)
-
-
-def _by_slope(risk: SingleLocationRisk, low: float, high: float, start: float) -> float:
-    from ...students import Overlaps
-
     def slope(theta: float) -> float:
         return float(np.asarray(risk.gradient(Overlaps(0.0, 0.0, theta, 1.0, 0.0)).theta))
 
-    if start >= 1.0 and slope(1.0) <= 0:
-        return 1.0
-    for _ in range(60):
+    grid = np.linspace(0.0, 1.0, points)
+    best = int(np.argmin(np.asarray(risk(Overlaps(0.0, 0.0, grid, 1.0, 0.0)))))
+    if best == points - 1 and slope(1.0) <= 0:
+        return Overlaps(0.0, 0.0, 1.0, 1.0, 0.0)
+    low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, points - 1)])
+    for _ in range(50):  # values cannot tell neighbours apart to better than 1e-8, slopes can
         middle = 0.5 * (low + high)
         low, high = (low, middle) if slope(middle) > 0 else (middle, high)
-    return 0.5 * (low + high)
+    return Overlaps(0.0, 0.0, 0.5 * (low + high), 1.0, 0.0)
 
 
 def stable_step(task: Any, scale: float) -> float:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...plotting.spec import Figure, Mark, Panel
 
 _Scale = Annotated[float, Field(ge=1e-4, le=100)]
+_BLOCK = 64
 
 
 class StabilityConfig(Config):
@@ -44,10 +45,18 @@ def exponents_at(risk: Any, kappa: Any, nu: Any, scales: Any = None) -> np.ndarr
     from ... import dynamics
     from ...students import Overlaps
 
-    where = Overlaps(*(np.ravel(a) for a in np.broadcast_arrays(kappa, nu)))
-    if scales is not None:
-        risk = risk.at_scale(np.asarray(scales, np.float64))
-    return dynamics.transverse_stability(risk, where, step_size=1.0, steps=0).exponent.values[:, 0]
+    scales = risk.scale if scales is None else scales
+    points = np.stack([np.ravel(a) for a in np.broadcast_arrays(kappa, nu, scales)])
+    found = []
+    for first in range(0, points.shape[1], _BLOCK):  # blocks of one size share a compiled program
+        block = points[:, first : first + _BLOCK]
+        size = block.shape[1]
+        k, n, scale = np.pad(block, ((0, 0), (0, _BLOCK - size)), mode="edge")
+        out = dynamics.transverse_stability(
+            risk.at_scale(scale), Overlaps(k, n), step_size=1.0, steps=0
+        )
+        found.append(out.exponent.values[:size, 0])
+    return np.concatenate(found)
 
 
 def measured_critical_scale(dim: int, length: int, token_std: float) -> float:
