@@ -115,13 +115,9 @@ def _transverse_columns(
     function: Any, state: Float[Array, "runs 5"]
 ) -> tuple[Float[Array, "runs 5"], Float[Array, "runs 3 3"]]:
     """`function(state)` and its Jacobian in (theta, eta, rho)."""
-    columns = []
-    value = state
-    for index in (2, 3, 4):
-        direction = jnp.zeros_like(state).at[:, index].set(1.0)
-        value, column = jax.jvp(function, (state,), (direction,))
-        columns.append(column[:, 2:])
-    return value, jnp.stack(columns, axis=-1)
+    directions = jnp.broadcast_to(jnp.eye(5)[2:, None], (3, *state.shape))
+    value, push = jax.linearize(function, state)
+    return value, jnp.moveaxis(jax.vmap(push)(directions)[..., 2:], 0, -1)
 
 
 def transverse_stability(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import xarray
 
 _NEWTON_STEPS = 60
+_BLOCK = 64  # points searched or described at a time
 
 
 def stationary_points(
@@ -63,12 +64,12 @@ def stationary_points(
         first = np.stack(_even_on_manifold(key, starts).to_vectors(near), axis=1)
     corners = _corners(near)
     with float64():
-        exact, pairs = to_float64((risk, np.concatenate([first, corners])))
-        found, norms = (np.asarray(part) for part in _search(exact, pairs))
+        exact = to_float64(risk)
+        found, norms = _in_blocks(_search, exact, np.concatenate([first, corners]))
         # the mirror images of a point are stationary too, for students and links with parity; the
         # gradient decides, and images that no start has found count no hits
         mirrored = np.concatenate([found, *(image(found) for image in _MIRRORS)])
-        norms = np.concatenate([norms, np.asarray(_norms(exact, mirrored[len(found) :]))])
+        norms = np.concatenate([norms, *_in_blocks(_norms, exact, mirrored[len(found) :])])
     good = norms < tolerance * max(1.0, abs(risk.teacher))
     hit = np.arange(len(mirrored)) < starts
     kept, hits = _distinct(mirrored[good], hit[good])
@@ -105,8 +106,7 @@ def classify(
     near = min(dim, 4)
     pairs = np.asarray(pairs, np.float64).reshape(-1, 2, near)
     with float64():
-        exact, stacked = to_float64((risk, pairs))
-        values, gradients, inner, outer = (np.asarray(x) for x in _describe(exact, stacked))
+        values, gradients, inner, outer = _in_blocks(_describe, to_float64(risk), pairs)
     rows = [_signature(*row, dim, near) for row in zip(pairs, inner, outer, strict=True)]
     order = np.argsort(values, kind="stable")
     k, v = pairs[:, 0], pairs[:, 1]
@@ -160,6 +160,18 @@ def _signature(
     }
 
 
+def _in_blocks(function: Any, risk: SingleLocationRisk, pairs: np.ndarray) -> list[np.ndarray]:
+    """`function` on blocks of one size, so that another number of points is no other program."""
+    padding = -len(pairs) % _BLOCK
+    padded = np.concatenate(
+        [pairs, np.broadcast_to(np.eye(*pairs.shape[1:]), (padding, *pairs.shape[1:]))]
+    )
+    blocks = [
+        function(risk, to_float64(block)) for block in padded.reshape(-1, _BLOCK, *pairs.shape[1:])
+    ]
+    return [np.concatenate(parts)[: len(pairs)] for parts in zip(*blocks, strict=True)]
+
+
 @eqx.filter_jit
 def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
     import optimistix
@@ -179,12 +191,12 @@ def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
         unit = result.value / jnp.linalg.norm(result.value, axis=-1, keepdims=True)
         return unit, jnp.linalg.norm(riemannian_gradient(risk, unit))
 
-    return jax.lax.map(one, pairs, batch_size=256)
+    return jax.vmap(one)(pairs)
 
 
 @eqx.filter_jit
 def _norms(risk: SingleLocationRisk, pairs: Any) -> Any:
-    return jax.vmap(lambda pair: jnp.linalg.norm(riemannian_gradient(risk, pair)))(pairs)
+    return (jax.vmap(lambda pair: jnp.linalg.norm(riemannian_gradient(risk, pair)))(pairs),)
 
 
 @eqx.filter_jit
@@ -193,7 +205,7 @@ def _describe(risk: SingleLocationRisk, pairs: Any) -> Any:
         gradient = jnp.linalg.norm(riemannian_gradient(risk, pair))
         return vector_risk(risk, pair), gradient, *hessian_eigenvalues(risk, pair)
 
-    return jax.lax.map(one, pairs, batch_size=64)
+    return jax.vmap(one)(pairs)
 
 
 def _even_on_manifold(key: PRNGKeyArray, starts: int) -> Overlaps:

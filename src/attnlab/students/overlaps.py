@@ -5,6 +5,7 @@ Source: Section 4 of marion2025, Section 2.4 of dohmatob2025; `docs/theory/order
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -110,16 +111,14 @@ class Overlaps(eqx.Module):
         """
         dim = check_integer("dim", dim, minimum=2)
 
-        def draw(key: PRNGKeyArray) -> Any:
-            k_key, v_key, k_rest, v_rest = jax.random.split(key, 4)
-            k2 = _normal(k_key, 2)
-            k_far = jnp.sqrt(_chi_squared(k_rest, dim - 2))
-            v3 = _normal(v_key, 3) * jnp.array([1.0, 1.0, float(dim > 2)])
-            v_far2 = _chi_squared(v_rest, dim - 3)
-            k_norm = jnp.sqrt(jnp.sum(k2**2) + k_far**2)
-            v_norm = jnp.sqrt(jnp.sum(v3**2) + v_far2)
+        def draw(random: np.random.Generator) -> list[float]:
+            k2, v3 = random.standard_normal(2), random.standard_normal(3)
+            v3[2] *= dim > 2
+            k_far = np.sqrt(_chi_squared(random, dim - 2))
+            k_norm = np.sqrt(k2 @ k2 + k_far**2)
+            v_norm = np.sqrt(v3 @ v3 + _chi_squared(random, dim - 3))
             rho = (k2 @ v3[:2] + k_far * v3[2]) / (k_norm * v_norm)
-            return jnp.stack([k2[0] / k_norm, v3[1] / v_norm, v3[0] / v_norm, k2[1] / k_norm, rho])
+            return [k2[0] / k_norm, v3[1] / v_norm, v3[0] / v_norm, k2[1] / k_norm, rho]
 
         return cls._draw(draw, key, runs)
 
@@ -132,30 +131,31 @@ class Overlaps(eqx.Module):
         """
         dim = check_integer("dim", dim, minimum=2)
 
-        def first_coordinate(key: PRNGKeyArray, size: int) -> Any:
-            near_key, far_key = jax.random.split(key)
-            near = _normal(near_key, 1)[0]
-            return near / jnp.sqrt(near**2 + _chi_squared(far_key, size - 1))
-
-        def draw(key: PRNGKeyArray) -> Any:
-            k_key, v_key = jax.random.split(key)
-            kappa = first_coordinate(k_key, dim - 1)
-            nu = first_coordinate(v_key, max(dim - 2, 1))
-            return jnp.stack([kappa, nu, *(jnp.zeros_like(kappa),) * 3])
+        def draw(random: np.random.Generator) -> list[float]:
+            firsts = []
+            for size in (dim - 1, max(dim - 2, 1)):
+                near = random.standard_normal()
+                firsts.append(near / np.sqrt(near**2 + _chi_squared(random, size - 1)))
+            return [*firsts, 0.0, 0.0, 0.0]
 
         return cls._draw(draw, key, runs)
 
     @classmethod
-    def _draw(cls, draw: Any, key: PRNGKeyArray, runs: int | None) -> Overlaps:
-        with float64():
-            if runs is None:
-                state = draw(key)
-            else:
-                runs = check_integer("runs", runs, minimum=1)
-                keys = jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(runs))
-                state = jax.vmap(draw)(keys)
-            state = jnp.clip(state, -1.0, 1.0)
-        return cls.unstack(to_numpy(state))
+    def _draw(
+        cls,
+        draw: Callable[[np.random.Generator], list[float]],
+        key: PRNGKeyArray,
+        runs: int | None,
+    ) -> Overlaps:
+        """One draw per run, in NumPy: a few numbers each, the same under every JAX version, and
+        nothing to compile. Run `i` has the generator seeded by the words of `key` and by `i`."""
+        if is_traced(key):
+            raise InvalidArgument("key", key, "a concrete key: starts are drawn outside of jit")
+        typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+        words = [int(word) for word in np.ravel(jax.random.key_data(key) if typed else key)]
+        count = 1 if runs is None else check_integer("runs", runs, minimum=1)
+        states = np.array([draw(np.random.default_rng([*words, i])) for i in range(count)])
+        return cls.unstack(np.clip(states[0] if runs is None else states, -1.0, 1.0))
 
     @classmethod
     def from_vectors(
@@ -229,12 +229,5 @@ def _check_realisable(values: list[Any]) -> None:
         raise InvalidArgument("overlaps", shown, allowed)
 
 
-def _normal(key: PRNGKeyArray, size: int) -> Any:
-    """Standard normals drawn in float32 and cast, so that precision does not change the draw."""
-    return jax.random.normal(key, (size,), jnp.float32).astype(jnp.float64)
-
-
-def _chi_squared(key: PRNGKeyArray, degrees: int) -> Any:
-    if degrees <= 0:
-        return jnp.zeros(())
-    return jax.random.chisquare(key, degrees, dtype=jnp.float64)
+def _chi_squared(random: np.random.Generator, degrees: int) -> float:
+    return random.chisquare(degrees) if degrees > 0 else 0.0
