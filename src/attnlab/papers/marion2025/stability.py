@@ -144,7 +144,12 @@ def figure(dataset: xarray.Dataset) -> Figure:
         title="Does the invariant manifold attract?",
         panels=[
             _teacher(dataset),
-            Panel(f"Growth off M, {fixed}", Axis("time"), Axis("log growth factor"), growth),
+            Panel(
+                f"Growth off M, {fixed}",
+                Axis("time"),
+                Axis("log growth factor", limits=(-20, 20)),
+                growth,
+            ),
             *(_map(dataset, scale) for scale in dataset.map_scale.values),
         ],
         caption=(
@@ -161,7 +166,7 @@ def _teacher(dataset: xarray.Dataset) -> Panel:
 
     marks: list[Mark] = []
     for number, length in enumerate(dataset.length.values):
-        values = np.clip(dataset.teacher_exponent.sel(length=length).values, -1.5, 1.5)
+        values = dataset.teacher_exponent.sel(length=length).values
         marks.append(Line(dataset["scale"].values, values, f"L = {length}", number))
         critical = float(dataset.critical_scale.sel(length=length))
         if critical < 3:
@@ -170,7 +175,7 @@ def _teacher(dataset: xarray.Dataset) -> Panel:
     return Panel(
         f"At the teacher, d = {dataset.attrs['dim']}",
         Axis("scale λ", log=True),
-        Axis("largest transverse exponent"),
+        Axis("largest transverse exponent", limits=(-1.2, 1.5)),
         marks,
     )
 
