@@ -1,0 +1,77 @@
+"""The manual: what docstrings cite exists, what it shows in Python runs, its pages are linked."""
+
+import ast
+import re
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+matplotlib.use("Agg")
+
+
+def pages():
+    return [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+
+
+def python_blocks(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_every_theory_page_that_the_source_cites_exists():
+    cited = {}
+    for source in (ROOT / "src").rglob("*.py"):
+        for name in re.findall(r"docs/theory/([\w-]+)", source.read_text(encoding="utf-8")):
+            cited.setdefault(name, source.name)
+    assert "pointwise-attention" in cited
+    missing = {
+        name: by for name, by in cited.items() if not (DOCS / "theory" / f"{name}.md").exists()
+    }
+    assert not missing
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^([\w/-]+)$", index, re.M))
+    there = {str(p.relative_to(DOCS).with_suffix("")) for p in DOCS.rglob("*.md")} - {"index"}
+    there = {name for name in there if not name.startswith("_build")}
+    assert there <= listed
+    assert {name for name in listed if "/" in name} <= there
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in pages():
+        for target in re.findall(
+            r"\]\(([^)#:]+\.(?:md|png|cff))\)", page.read_text(encoding="utf-8")
+        ):
+            assert (page.parent / target).exists(), (page.name, target)
+
+
+def test_code_of_the_theory_pages_names_what_exists():
+    """`Code:` lines name modules and objects that can be imported."""
+    import importlib
+
+    for page in (DOCS / "theory").glob("*.md"):
+        line = next(
+            x for x in page.read_text(encoding="utf-8").splitlines() if x.startswith("*Code:*")
+        )
+        for name in re.findall(r"`(attnlab[\w.]*)`", line):
+            parts = name.split(".")
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError:
+                parent = importlib.import_module(".".join(parts[:-1]))
+                assert hasattr(parent, parts[-1]), (page.name, name)
+
+
+@pytest.mark.parametrize(
+    "page", [p for p in pages() if python_blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
+)
+def test_python_on_the_page_runs(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = {"__name__": "page"}
+    for block in python_blocks(page):
+        exec(compile(ast.parse(block), str(page), "exec"), space)  # one page, one namespace
+    assert capsys.readouterr().err == ""
