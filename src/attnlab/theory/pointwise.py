@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument, is_traced
 from ..students import PointwiseAttention
 from ..tasks import SingleLocation
-from .pointwise_closed import erf_linear_moments
+from .pointwise_closed import erf_linear_gradient, erf_linear_moments
 from .pointwise_quadrature import Spec, moments, nodes_per_run, spec_of
 from .risk import SingleLocationRisk
 from .setting import Components, Setting, assemble, rounding_error
@@ -34,6 +34,9 @@ class PointwiseClosedForm(SingleLocationRisk):
 
     def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
         return assemble(erf_linear_moments(state, scale, self.setting), self.setting)
+
+    def gradient_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs 5"]:
+        return erf_linear_gradient(state, scale, self.setting)
 
     def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
         return rounding_error(erf_linear_moments(state, scale, self.setting), self.setting)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from ..students import Activation
 from ..tasks import Link
 from . import gaussian_links as links
-from .gaussian_nodes import attached, resolving_nodes
+from .gaussian_nodes import REACH, attached, resolving_nodes
 from .setting import Moments, Setting
 
 
@@ -61,19 +61,37 @@ def moments(
     return Moments(error, bias, mean, square, magnitude)
 
 
-def _scaled_nodes(activation: Activation, mean: Any, std: Any, coarse: bool) -> Any:
-    """Nodes in the scaled score, and the activation on them, resolving its own width."""
+def _scaled_nodes(
+    activation: Activation, mean: Any, std: Any, coarse: bool, edges: tuple[Any, ...] = ()
+) -> Any:
+    """Nodes in the scaled score, and the activation on them, resolving its own width and the
+    places `edges` (standardised scores) where a kinked link bends."""
     width = activation.width
     kinks = tuple(kink / width for kink in activation.kinks)
-    nodes = resolving_nodes(mean / width, std / width, kinks, coarse=coarse)
+    if not edges:
+        nodes = resolving_nodes(mean / width, std / width, kinks, coarse=coarse)
+    else:
+        kinks += tuple((mean + std * edge) / width for edge in edges)
+        nodes = resolving_nodes(mean / width, std / width, kinks, coarse=coarse, panels=8, order=20)
     return nodes, activation.function(nodes.b * width)
+
+
+def _bends(link: Link, mean: Any, std: Any, overlap: Any) -> tuple[Any, ...]:
+    """Both ends of the stretch of standardised scores on which a kinked link bends, given the
+    score: it is blurred over `√(1 - overlap²)` and becomes a kink again as the overlap nears 1."""
+    steep = jnp.where(overlap < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(overlap), 1e-9)
+    blur = jnp.sqrt(jnp.maximum(1 - overlap**2, 0.0)) / jnp.abs(steep)
+    places = [(kink - mean) / (std * steep) for kink in link.kinks]
+    return tuple(place + side * REACH * blur for place in places for side in (-1.0, 1.0))
 
 
 def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: bool) -> Any:
     kappa, nu, theta, eta, rho = state
     s, h = jnp.asarray(setting.token_std), spec.informative_spacing
     mean, std = scale * setting.shift * kappa, jnp.broadcast_to(scale * s, jnp.shape(kappa))
-    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse)
+    edges = _bends(spec.student_link, setting.shift * theta, s, rho)
+    edges += _bends(spec.task_link, 0.0, s, eta)
+    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse, edges)
     z, weights = attached(nodes, mean, std)
 
     def wide(x: Any) -> Any:
@@ -96,7 +114,8 @@ def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: b
 def _bulk(spec: Spec, rho: Any, scale: Any, coarse: bool) -> Any:
     std = jnp.broadcast_to(jnp.asarray(scale), jnp.shape(rho))
     mean = jnp.zeros_like(std)
-    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse)
+    edges = _bends(spec.student_link, 0.0, 1.0, rho)
+    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse, edges)
     z, weights = attached(nodes, mean, std)
     m_w = rho[..., None] * z
     v_w = (1 - rho**2)[..., None] + 0 * z
@@ -112,6 +131,7 @@ def nodes_per_run(spec: Spec) -> int:
     links_used = (spec.student_link, spec.task_link)
     if None not in [link.polynomial for link in links_used]:
         return outer
-    if any(link.kinks for link in links_used):
-        return outer * 2000
+    bends = sum(len(link.kinks) for link in links_used)
+    if bends:
+        return 160 * (1 + len(spec.activation.kinks) + 2 * bends) * 2000
     return outer * (int(2 * 9 / min(spec.informative_spacing, spec.bulk_spacing)) + 1)
