@@ -132,14 +132,14 @@ def unlearned(runs, **values):
 @pytest.mark.parametrize("name", ["softmax_variant", "full_layer"])
 def test_layers_that_do_not_learn_refute_their_claim(name, monkeypatch):
     history = unlearned(20, key_alignment=0.1, value_alignment=0.1)
-    monkeypatch.setattr(full_layer, "train_variant", lambda config, variant: history)
+    monkeypatch.setattr(full_layer, "train_variant", lambda *_, **__: history)
     outcome = getattr(checks_variants, name)("quick", 0)
     assert {check.status for check in outcome.checks} == {"fail"}
 
 
 def test_a_single_direction_for_all_heads_refutes_several_tokens(monkeypatch):
     history = unlearned(20, coverage=0.5**0.5)
-    monkeypatch.setattr(several_tokens, "train_case", lambda config, case: history)
+    monkeypatch.setattr(several_tokens, "train_case", lambda *_, **__: history)
     outcome = checks_prompts.several_tokens("paper", 0)
     failed = [check.name for check in outcome.checks if check.status == "fail"]
     assert len(failed) == 2

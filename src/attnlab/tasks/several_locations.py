@@ -129,7 +129,8 @@ class SeveralLocations(eqx.Module):
         v_star = v_default if v_star is None else jnp.asarray(v_star, dtype)
         place_key, token_key, noise_key = jax.random.split(key, 3)
         order = jax.random.uniform(place_key, (batch, self.length), jnp.float32)
-        locations = jnp.argsort(order, axis=-1)[:, : self.n_informative].astype(jnp.int32)
+        # the places of the s largest of L independent numbers: distinct, in uniform order
+        _, locations = jax.lax.top_k(order, self.n_informative)
         z = jax.random.normal(token_key, (batch, self.length, self.dim), jnp.float32)
         z = z.astype(dtype)
         marks = (jnp.arange(self.length) == locations[..., None]).astype(dtype)

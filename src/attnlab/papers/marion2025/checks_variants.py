@@ -195,7 +195,7 @@ def softmax_variant(preset: str, seed: int) -> Outcome:
             else {**_QUICK_LAYER, "runs": 16, "steps": 600, "learning_rate": 1e-2}
         ),
     )
-    history = train_variant(config, "two vectors")
+    history = train_variant(config, "two vectors", saves=1)
     return Outcome(
         (
             _share(history, lower=0.8 if paper else 0.5),
@@ -224,7 +224,7 @@ def full_layer(preset: str, seed: int) -> Outcome:
     checks: list[Check] = []
     stuck = []
     for variant in variants:
-        history = train_variant(config, variant)
+        history = train_variant(config, variant, saves=1)
         prefix = f"{variant}: " if paper else ""
         checks += [_share(history, 0.5, prefix), *_alignment(history, prefix)]
         checks.append(_small_risk(history, 0.2, prefix))

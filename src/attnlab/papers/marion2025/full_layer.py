@@ -46,7 +46,7 @@ class FullLayerConfig(Config):
         return value
 
 
-def train_variant(config: FullLayerConfig, variant: str) -> xarray.Dataset:
+def train_variant(config: FullLayerConfig, variant: str, saves: int = 40) -> xarray.Dataset:
     """The history of one variant: `risk`, and |cos| of where it looks with k* and reads with v*."""
     import jax
     import optax
@@ -62,7 +62,7 @@ def train_variant(config: FullLayerConfig, variant: str) -> xarray.Dataset:
         batch_size=config.batch_size,
         key=jax.random.key(config.seed),
         runs=config.runs,
-        save_every=max(1, config.steps // 40),
+        save_every=max(1, config.steps // saves),
         measure=_measure,
     ).history
 

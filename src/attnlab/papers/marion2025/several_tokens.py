@@ -31,7 +31,7 @@ class SeveralTokensConfig(Config):
     runs: int = Field(10, ge=1, description="number of random starts")
 
 
-def train_case(config: SeveralTokensConfig, case: str) -> xarray.Dataset:
+def train_case(config: SeveralTokensConfig, case: str, saves: int = 40) -> xarray.Dataset:
     """The history of one of `CASES`: `risk`, `coverage`, `value`."""
     import jax
     import optax
@@ -52,7 +52,7 @@ def train_case(config: SeveralTokensConfig, case: str) -> xarray.Dataset:
         batch_size=config.batch_size,
         key=jax.random.key(config.seed),
         runs=config.runs,
-        save_every=max(1, config.steps // 40),
+        save_every=max(1, config.steps // saves),
         measure=_measure(*task.default_directions()),
     ).history
 
