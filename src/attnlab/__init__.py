@@ -34,9 +34,16 @@ if TYPE_CHECKING:
         testing,
         theory,
     )
+    from attnlab.dynamics import train
     from attnlab.errors import InvalidArgument
-    from attnlab.students import Activation, Overlaps, PointwiseAttention, register_activation
-    from attnlab.tasks import Link, Prompts, SingleLocation, register_link
+    from attnlab.students import (
+        Activation,
+        Overlaps,
+        PointwiseAttention,
+        SoftmaxAttention,
+        register_activation,
+    )
+    from attnlab.tasks import Link, Prompts, SeveralLocations, SingleLocation, register_link
     from attnlab.theory import monte_carlo_risk, population_risk
 
 # Public name -> the module that defines it; a name that is a module itself maps to "".
@@ -47,11 +54,14 @@ _EXPORTS = {
     "Overlaps": "attnlab.students",
     "PointwiseAttention": "attnlab.students",
     "Prompts": "attnlab.tasks",
+    "SeveralLocations": "attnlab.tasks",
     "SingleLocation": "attnlab.tasks",
+    "SoftmaxAttention": "attnlab.students",
     "monte_carlo_risk": "attnlab.theory",
     "population_risk": "attnlab.theory",
     "register_activation": "attnlab.students",
     "register_link": "attnlab.tasks",
+    "train": "attnlab.dynamics",
 }
 _MODULES = frozenset(
     {
@@ -77,7 +87,9 @@ __all__ = [
     "Overlaps",
     "PointwiseAttention",
     "Prompts",
+    "SeveralLocations",
     "SingleLocation",
+    "SoftmaxAttention",
     "__version__",
     "claims",
     "dynamics",
@@ -95,6 +107,7 @@ __all__ = [
     "tasks",
     "testing",
     "theory",
+    "train",
 ]
 
 
