@@ -16,6 +16,7 @@ _SIGNAL = 0.5**0.5
 def parameters_vs_mlp(preset: str, seed: int) -> Outcome:
     """Parameters against L, what ignoring a token costs, and (paper) training side by side."""
     import jax
+    import jax.numpy as jnp
 
     from ...students import AttentionHeads, FlattenedMLP, PointwiseAttention, parameter_count
     from ...tasks import SingleLocation
@@ -23,7 +24,7 @@ def parameters_vs_mlp(preset: str, seed: int) -> Outcome:
     key = jax.random.key(seed)
     dim, width, lengths = 20, 8, np.array([5, 10, 20, 40, 80])
     layer = AttentionHeads(PointwiseAttention("erf", 0.3), dim, key=key)
-    shapes = {layer(np.zeros((3, n, dim), np.float32)).shape for n in lengths[::4]}
+    shapes = {layer(jnp.zeros((3, int(n), dim))).shape for n in lengths[::4]}
     perceptrons = [parameter_count(FlattenedMLP(dim, int(n), width, key=key)) for n in lengths]
     slopes = np.diff(perceptrons) / np.diff(lengths)
     length, samples = 10, 200_000 if preset == "paper" else 20_000
