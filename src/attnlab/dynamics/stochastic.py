@@ -60,7 +60,10 @@ def reframe(k: Float[Array, " n"], v: Float[Array, " n"]) -> Frame:
     """The frame coordinates of vectors given in any orthonormal basis that begins with `k*, v*`."""
     k_rest, v_rest = k[2:], v[2:]
     k3 = jnp.sqrt(jnp.sum(k_rest**2))
-    unit = k_rest / jnp.where(k3 > 0, k3, 1.0)
+    # a k within the plane of k*, v* leaves f3 to v: in three dimensions there is no f4
+    along = jnp.where(k3 > 0, k_rest, v_rest)
+    size = jnp.sqrt(jnp.sum(along**2))
+    unit = along / jnp.where(size > 0, size, 1.0)
     v3 = unit @ v_rest
     v4 = jnp.sqrt(jnp.sum((v_rest - v3 * unit) ** 2))
     return Frame(jnp.stack([k[0], k[1], k3, 0 * k3]), jnp.stack([v[0], v[1], v3, v4]))

@@ -182,8 +182,11 @@ class Overlaps(eqx.Module):
         kappa, nu, theta, eta, rho = (np.asarray(getattr(self, n), np.float64) for n in NAMES)
         k_rest = np.sqrt(np.maximum(1 - kappa**2 - eta**2, 0.0))
         inner = rho - kappa * theta - eta * nu
-        v_along = np.where(k_rest > 1e-12, inner / np.where(k_rest > 1e-12, k_rest, 1.0), 0.0)
-        v_rest = np.sqrt(np.maximum(1 - nu**2 - theta**2 - v_along**2, 0.0))
+        v_left = np.maximum(1 - nu**2 - theta**2, 0.0)
+        # a k within the plane of k*, v* leaves the third axis to v: three dimensions then suffice
+        free = k_rest > 1e-12
+        v_along = np.where(free, inner / np.where(free, k_rest, 1.0), np.sqrt(v_left))
+        v_rest = np.sqrt(np.maximum(v_left - v_along**2, 0.0))
         zero = np.zeros_like(kappa)
         k = np.stack([kappa, eta, k_rest, zero], axis=-1)
         v = np.stack([theta, nu, v_along, v_rest], axis=-1)
