@@ -19,12 +19,14 @@ from ..students import Overlaps
 from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
 from .landscape import hessian_eigenvalues, riemannian_gradient, symmetry_modes, vector_risk
-from .projected import check_risk
+from .dataset import overlaps_of
+from .projected import check_risk, projected_gradient_descent
 
 if TYPE_CHECKING:
     import xarray
 
 _NEWTON_STEPS = 60
+_DESCENT_STEPS = 5000
 _BLOCK = 64  # points searched or described at a time
 
 
@@ -34,6 +36,7 @@ def stationary_points(
     *,
     key: PRNGKeyArray,
     starts: int = 256,
+    descents: int = 64,
     on_manifold: bool = False,
     tolerance: float = 1e-9,
 ) -> xarray.Dataset:
@@ -41,8 +44,9 @@ def stationary_points(
 
     **Arguments:** `dim` is that of the task (it sets how often an eigenvalue is repeated);
     `starts` random starts, uniform on spheres of dimension `min(dim, 4)` so that all overlaps are
-    covered evenly; `on_manifold` starts on M only (M is invariant under the search as well). Kept
-    are points whose gradient norm is below `tolerance` times the risk's scale.
+    covered evenly; `descents`, how many of them are also followed downhill before the search, which
+    finds minima whose own basin in the search is small; `on_manifold` starts on M only (M is
+    invariant under the search and the descent). Kept are points whose gradient norm is below `tolerance` times the risk's scale.
 
     **Returns:** a dataset on `point`, sorted by risk: the overlaps, `risk`, `gradient_norm`,
     `n_negative`, `n_zero`, `n_positive` eigenvalues of the Hessian on the spheres of `R^dim`,
@@ -56,6 +60,7 @@ def stationary_points(
     check_risk(risk)
     dim = check_integer("dim", dim, minimum=2)
     starts = check_integer("starts", starts, minimum=1)
+    descents = check_integer("descents", descents, minimum=0, maximum=starts)
     check_real("tolerance", tolerance, low=0.0, low_open=True)
     near = min(dim, 4)
     draw = Overlaps.on_manifold if on_manifold else Overlaps.on_sphere
@@ -65,7 +70,8 @@ def stationary_points(
     corners = _corners(near)
     with float64():
         exact = to_float64(risk)
-        found, norms = _in_blocks(_search, exact, np.concatenate([first, corners]))
+        downhill = _descended(risk, corners, first[:descents])
+        found, norms = _in_blocks(_search, exact, np.concatenate([first, corners, downhill]))
         # the mirror images of a point are stationary too, for students and links with parity; the
         # gradient decides, and images that no start has found count no hits
         mirrored = np.concatenate([found, *(image(found) for image in _MIRRORS)])
@@ -74,6 +80,23 @@ def stationary_points(
     hit = np.arange(len(mirrored)) < starts
     kept, hits = _distinct(mirrored[good], hit[good])
     return classify(risk, kept, dim, hits)
+
+
+def _descended(risk: SingleLocationRisk, corners: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Where `first` ends after a descent whose step is set by the steepest corner."""
+    if not len(first):
+        return first
+    inner = _in_blocks(_describe, to_float64(risk), corners)[2]
+    near = first.shape[2]
+    axes = np.eye(2, near)
+    start = Overlaps.from_vectors(first[:, 0], first[:, 1], axes[0], axes[1])
+    step = 1 / max(float(np.abs(inner).max()), 1e-12)
+    run = projected_gradient_descent(
+        risk, start, step_size=step, steps=_DESCENT_STEPS, save_every=_DESCENT_STEPS
+    )
+    good = run.status.values == "ok"
+    ends = Overlaps.unstack(overlaps_of(run, step=-1).stack()[good])
+    return np.stack(ends.to_vectors(near), axis=1)
 
 
 def _corners(near: int) -> np.ndarray:
