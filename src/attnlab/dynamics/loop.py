@@ -48,17 +48,21 @@ def saved_steps(steps: int, save_every: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _advance(
-    loop: Loop, carry: Any, first: Any, blocks: Any, block: Any, capacity: int
+    loop: Loop, carry: Any, first: Any, blocks: Any, block: Any, saves: Any, capacity: int
 ) -> tuple[Any, Any]:
-    """`blocks` times `block` steps from step `first`, with a snapshot after each block."""
+    """`blocks` times `block` steps from step `first`, with a snapshot after each block if `saves`
+    (a chunk that ends between saves must not pay for one: it may cost more than its steps)."""
 
     def one_block(index: Any, carried: Any) -> Any:
         carry, store = carried
         start = first + index * block
         carry = jax.lax.fori_loop(start, start + block, lambda i, c: loop.step(c, i), carry)
-        shot = loop.snapshot(carry, start + block)
-        store = jax.tree.map(lambda all_, new: all_.at[index].set(new), store, shot)
-        return carry, store
+
+        def save(store: Any) -> Any:
+            shot = loop.snapshot(carry, start + block)
+            return jax.tree.map(lambda all_, new: all_.at[index].set(new), store, shot)
+
+        return carry, jax.lax.cond(saves, save, lambda store: store, store)
 
     shapes = jax.eval_shape(loop.snapshot, carry, first)
     store = jax.tree.map(lambda s: jnp.zeros((capacity, *s.shape), s.dtype), shapes)
@@ -98,7 +102,8 @@ def run_loop(
             block, blocks = _plan(now.done, targets, now.saved, pace, save_every)
             began = time.monotonic()
             with float64():
-                carry, store = _call(loop, now.carry, now.done, blocks, block)
+                saves = now.done + blocks * block >= targets[now.saved]
+                carry, store = _call(loop, now.carry, now.done, blocks, block, saves)
             pace = (time.monotonic() - began) / (blocks * block)
             now = now.after(carry, store, blocks, block, targets)  # all at once, for Ctrl-C
             progress.advance(blocks * block, note(now.last_shot()))
@@ -148,9 +153,12 @@ class _Position(NamedTuple):
         checkpoint.save({"done": np.asarray(self.done), **state, **snapshots})
 
 
-def _call(loop: Loop, carry: Any, first: int, blocks: int, block: int) -> tuple[Any, Any]:
+def _call(
+    loop: Loop, carry: Any, first: int, blocks: int, block: int, saves: bool
+) -> tuple[Any, Any]:
     at, times, long = (jnp.asarray(n, jnp.int64) for n in (first, blocks, block))
-    return jax.block_until_ready(_advance(loop, carry, at, times, long, _CAPACITY))
+    flag = jnp.asarray(saves, bool)
+    return jax.block_until_ready(_advance(loop, carry, at, times, long, flag, _CAPACITY))
 
 
 def _plan(
@@ -195,5 +203,5 @@ def _begin(checkpoint: Checkpoint | None, loop: Loop, carry: Any) -> _Position:
         state = jax.tree.unflatten(structure, restored)
         return _Position(int(kept["done"]), saved, state, (shots,))
     # one block of no steps: a program of its own for the first snapshot would cost as much to compile
-    carry, store = _call(loop, carry, 0, 1, 0)
+    carry, store = _call(loop, carry, 0, 1, 0, True)
     return _Position(0, 1, carry, ({k: np.asarray(v[:1]) for k, v in store.items()},))
