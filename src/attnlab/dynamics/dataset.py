@@ -53,6 +53,13 @@ def trajectory_dataset(
     return xarray.Dataset(data, coords=coords, attrs=dict(attrs or {}))
 
 
+def step_dataset(at: np.ndarray, shots: dict[str, np.ndarray], method: str) -> xarray.Dataset:
+    """The trajectory that a descent's snapshots make up: `state`, `risk` and `scale` by step."""
+    return trajectory_dataset(
+        "step", at, shots["state"], shots["risk"], shots["scale"], {"method": method}
+    )
+
+
 def runs_of(overlaps: Overlaps) -> np.ndarray:
     """The starts as one float64 array `(runs, 5)`, batch axes flattened."""
     return np.asarray(overlaps.stack(), np.float64).reshape(-1, 5)
@@ -62,3 +69,8 @@ def overlaps_of(dataset: xarray.Dataset, **at: Any) -> Overlaps:
     """The overlaps that a dataset holds, at `isel` indices `at` (e.g. `step=-1`)."""
     part = dataset.isel(at) if at else dataset
     return Overlaps.unstack(np.stack([part[name].values for name in NAMES], -1))
+
+
+def risk_note(shot: dict[str, np.ndarray]) -> str:
+    """The text beside a progress bar."""
+    return f"mean risk {np.mean(shot['risk']):.4g}"

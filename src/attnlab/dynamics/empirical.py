@@ -19,9 +19,9 @@ from .._core.precision import float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import SingleLocation
 from ..theory import population_risk
-from .dataset import trajectory_dataset
-from .loop import run_loop
-from .projected import Schedule, check_schedule, check_start, check_step_size, risk_note
+from .arguments import check_pace, check_start
+from .dataset import risk_note, step_dataset
+from .loop import Schedule, run_loop
 from .vectors import (
     SphereLoop,
     cast,
@@ -121,15 +121,12 @@ def empirical_gradient_descent(
     risk = population_risk(task, student)
     start = check_start(overlaps)
     runs = len(start)
-    sizes = check_step_size(step_size, runs)
-    steps = check_integer("steps", steps, minimum=0)
-    save_every = check_integer("save_every", save_every, minimum=1)
+    sizes, steps, save_every = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
     n_prompts = check_integer("n_prompts", n_prompts, minimum=1)
     if batch_size is not None:
         batch_size = check_integer("batch_size", batch_size, minimum=1, maximum=n_prompts)
     if not isinstance(shared_prompts, bool):
         raise InvalidArgument("shared_prompts", shared_prompts, "True or False")
-    check_schedule(scale_schedule)
     sets = 1 if shared_prompts else runs
     copies = sets if batch_size is None else max(sets, runs * batch_size // n_prompts)
     check_memory("n_prompts", n_prompts, copies * sampleable_length(task) * task.dim, dtype)
@@ -157,9 +154,7 @@ def empirical_gradient_descent(
         carry = cast(vectors[:2], dtype)
 
     def finish(at: Any, shots: dict[str, Any]) -> xarray.Dataset:
-        dataset = trajectory_dataset(
-            "step", at, shots["state"], shots["risk"], shots["scale"], {"method": risk.method}
-        )
+        dataset = step_dataset(at, shots, risk.method)
         told = {"long_name": "mean squared error on the training prompts"}
         dataset["training_risk"] = (("run", "step"), shots["training_risk"].T, told)
         return dataset

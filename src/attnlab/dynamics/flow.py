@@ -17,9 +17,9 @@ from .._core.errors import InvalidArgument, check_choice, check_integer, check_r
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
+from .arguments import check_risk, check_start
 from .dataset import trajectory_dataset
 from .overlap_map import flow_field
-from .projected import check_risk, check_start
 
 if TYPE_CHECKING:
     import xarray

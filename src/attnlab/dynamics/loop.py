@@ -40,6 +40,22 @@ class Loop(eqx.Module):
         raise NotImplementedError
 
 
+Schedule = Callable[[Any], Any]
+
+
+class ScheduledLoop(Loop):
+    """A loop whose scale follows a schedule, or stays that of `constant_scale`."""
+
+    constant_scale: Any
+    schedule: Schedule | None = eqx.field(static=True)
+
+    def scale_at(self, i: Any) -> Any:
+        """The scale in force at step `i`."""
+        if self.schedule is None:
+            return self.constant_scale
+        return jnp.asarray(self.schedule(i)).astype(jnp.float64)
+
+
 def saved_steps(steps: int, save_every: int) -> np.ndarray:
     """Steps at which the state is saved: `0, save_every, ...`, and the last one."""
     grid = np.arange(0, steps + 1, save_every)

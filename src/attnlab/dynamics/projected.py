@@ -5,39 +5,21 @@ Source: eq. (9) of marion2025; `docs/theory/overlap-recursion`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from .._core.errors import InvalidArgument, check_integer, check_real
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
-from .dataset import runs_of, trajectory_dataset
-from .loop import Loop, run_loop
+from .arguments import check_pace, check_risk, check_start
+from .dataset import risk_note, step_dataset
+from .loop import Schedule, ScheduledLoop, run_loop
 from .overlap_map import descend
 
 if TYPE_CHECKING:
     import xarray
-
-Schedule = Callable[[Any], Any]
-
-
-class ScheduledLoop(Loop):
-    """A loop whose scale follows a schedule, or stays that of `constant_scale`."""
-
-    constant_scale: Any
-    schedule: Schedule | None = eqx.field(static=True)
-
-    def scale_at(self, i: Any) -> Any:
-        """The scale in force at step `i`."""
-        if self.schedule is None:
-            return self.constant_scale
-        return jnp.asarray(self.schedule(i)).astype(jnp.float64)
 
 
 class _Descent(ScheduledLoop):
@@ -83,10 +65,9 @@ def projected_gradient_descent(
     """
     check_risk(risk)
     start = check_start(overlaps)
-    sizes = check_step_size(step_size, len(start))
-    steps = check_integer("steps", steps, minimum=0)
-    save_every = check_integer("save_every", save_every, minimum=1)
-    check_schedule(scale_schedule)
+    sizes, steps, save_every = check_pace(
+        step_size, steps, save_every, scale_schedule, runs=len(start)
+    )
     with float64():
         exact, sizes, carry = to_float64((risk, sizes, start.T))
         loop = _Descent(
@@ -98,50 +79,6 @@ def projected_gradient_descent(
         steps=steps,
         save_every=save_every,
         label="projected gradient descent",
-        finish=lambda at, shots: trajectory_dataset(
-            "step", at, shots["state"], shots["risk"], shots["scale"], {"method": risk.method}
-        ),
+        finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,
     )
-
-
-def risk_note(shot: dict[str, np.ndarray]) -> str:
-    """The text beside a progress bar."""
-    return f"mean risk {np.mean(shot['risk']):.4g}"
-
-
-def check_start(overlaps: Any) -> np.ndarray:
-    """The starts as `(runs, 5)`; raises `InvalidArgument` for NaN or for anything else."""
-    if not isinstance(overlaps, Overlaps):
-        raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
-    start = runs_of(overlaps)
-    if not np.isfinite(start).all():
-        raise InvalidArgument("overlaps", overlaps, "finite")
-    return start
-
-
-def check_step_size(step_size: Any, runs: int) -> np.ndarray:
-    """`step_size` as an array that broadcasts against the runs."""
-    sizes = np.asarray(step_size)
-    if sizes.ndim > 1 or (sizes.ndim == 1 and sizes.shape[0] not in (1, runs)):
-        raise InvalidArgument("step_size", step_size, f"one number or {runs}, one per run")
-    for size in sizes.ravel():
-        check_real("step_size", size, low=0.0, low_open=True)
-    return sizes.astype(np.float64)
-
-
-def check_schedule(schedule: Any) -> None:
-    """Calls the schedule once, so that a broken one fails before the run."""
-    if schedule is None:
-        return
-    allowed = "a function of the step, traceable by JAX, whose values are positive numbers"
-    if not callable(schedule):
-        raise InvalidArgument("scale_schedule", schedule, allowed)
-    value = np.asarray(schedule(0))
-    if value.ndim or not np.isfinite(value) or value <= 0:
-        raise InvalidArgument("scale_schedule", f"{value} at step 0", allowed)
-
-
-def check_risk(risk: Any) -> None:
-    if not isinstance(risk, SingleLocationRisk):
-        raise InvalidArgument("risk", risk, "a risk from attnlab.population_risk")

@@ -17,18 +17,10 @@ from .._core.errors import InvalidArgument, check_integer, check_real
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
-from .dataset import trajectory_dataset
-from .loop import run_loop
+from .arguments import check_pace, check_risk, check_start
+from .dataset import risk_note, step_dataset
+from .loop import Schedule, ScheduledLoop, run_loop
 from .overlap_map import descend, flow_field
-from .projected import (
-    Schedule,
-    ScheduledLoop,
-    check_risk,
-    check_schedule,
-    check_start,
-    check_step_size,
-    risk_note,
-)
 from .stationary import classify
 
 if TYPE_CHECKING:
@@ -144,10 +136,9 @@ def transverse_stability(
     start = check_start(overlaps)
     if np.abs(start[:, 2:]).max() > 1e-12:
         raise InvalidArgument("overlaps", overlaps, "on M: theta = eta = rho = 0")
-    sizes = check_step_size(step_size, len(start))
-    steps = check_integer("steps", steps, minimum=0)
-    save_every = check_integer("save_every", save_every, minimum=1)
-    check_schedule(scale_schedule)
+    sizes, steps, save_every = check_pace(
+        step_size, steps, save_every, scale_schedule, runs=len(start)
+    )
     with float64():
         exact, sizes, state = to_float64((risk, sizes, start))
         loop = _Transverse(
@@ -166,9 +157,7 @@ def transverse_stability(
 
 
 def _stability_dataset(at: np.ndarray, shots: dict[str, np.ndarray], method: str) -> xarray.Dataset:
-    out = trajectory_dataset(
-        "step", at, shots["state"], shots["risk"], shots["scale"], {"method": method}
-    )
+    out = step_dataset(at, shots, method)
     finite = np.where(np.isfinite(shots["jacobian"]), shots["jacobian"], 0.0)
     exponents = -np.sort(-np.linalg.eigvals(finite).real, axis=-1)
     return out.assign(

@@ -18,9 +18,10 @@ from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
-from .landscape import hessian_eigenvalues, riemannian_gradient, symmetry_modes, vector_risk
+from .arguments import check_risk
 from .dataset import overlaps_of
-from .projected import check_risk, projected_gradient_descent
+from .landscape import hessian_eigenvalues, riemannian_gradient, symmetry_modes, vector_risk
+from .projected import projected_gradient_descent
 
 if TYPE_CHECKING:
     import xarray

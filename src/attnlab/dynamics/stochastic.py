@@ -25,16 +25,9 @@ from ..students import Overlaps, PointwiseAttention
 from ..tasks import Link, SingleLocation
 from ..theory import SingleLocationRisk, population_risk
 from ..theory.setting import Setting
-from .dataset import trajectory_dataset
-from .loop import run_loop
-from .projected import (
-    Schedule,
-    ScheduledLoop,
-    check_schedule,
-    check_start,
-    check_step_size,
-    risk_note,
-)
+from .arguments import check_pace, check_start
+from .dataset import risk_note, step_dataset
+from .loop import Schedule, ScheduledLoop, run_loop
 
 if TYPE_CHECKING:
     import xarray
@@ -172,11 +165,10 @@ def stochastic_gradient_descent(
     """
     risk = population_risk(task, student)
     start = check_start(overlaps)
-    sizes = check_step_size(step_size, len(start))
-    steps = check_integer("steps", steps, minimum=0)
-    save_every = check_integer("save_every", save_every, minimum=1)
+    sizes, steps, save_every = check_pace(
+        step_size, steps, save_every, scale_schedule, runs=len(start)
+    )
     batch_size = check_integer("batch_size", batch_size, minimum=1)
-    check_schedule(scale_schedule)
     if task.length is None:
         allowed = "the logarithm of an integer small enough to sample; give length instead"
         raise InvalidArgument("log_length", task.log_length, allowed)
@@ -209,9 +201,7 @@ def stochastic_gradient_descent(
         steps=steps,
         save_every=save_every,
         label="stochastic gradient descent",
-        finish=lambda at, shots: trajectory_dataset(
-            "step", at, shots["state"], shots["risk"], shots["scale"], {"method": risk.method}
-        ),
+        finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,
     )
 

@@ -20,17 +20,9 @@ from .._core.precision import float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import SingleLocation
 from ..theory import SingleLocationRisk, population_risk
-from .dataset import trajectory_dataset
-from .loop import run_loop
-from .projected import (
-    Schedule,
-    ScheduledLoop,
-    check_risk,
-    check_schedule,
-    check_start,
-    check_step_size,
-    risk_note,
-)
+from .arguments import check_pace, check_risk, check_start
+from .dataset import risk_note, step_dataset
+from .loop import Schedule, ScheduledLoop, run_loop
 
 if TYPE_CHECKING:
     import xarray
@@ -142,10 +134,7 @@ def projected_gradient_descent_vectors(
     """
     check_risk(risk)
     k, v, k_star, v_star = check_vectors(k, v, k_star, v_star)
-    sizes = check_step_size(step_size, len(k))
-    steps = check_integer("steps", steps, minimum=0)
-    save_every = check_integer("save_every", save_every, minimum=1)
-    check_schedule(scale_schedule)
+    sizes, steps, save_every = check_pace(step_size, steps, save_every, scale_schedule, runs=len(k))
     with float64():
         exact, sizes, vectors = to_float64((risk, sizes, (k, v, k_star, v_star)))
         loop = _PopulationDescent(
@@ -162,9 +151,7 @@ def projected_gradient_descent_vectors(
         steps=steps,
         save_every=save_every,
         label="projected gradient descent in R^d",
-        finish=lambda at, shots: trajectory_dataset(
-            "step", at, shots["state"], shots["risk"], shots["scale"], {"method": risk.method}
-        ),
+        finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,
     )
 
@@ -194,11 +181,8 @@ def stochastic_gradient_descent_vectors(
     risk = population_risk(task, student)
     start = check_start(overlaps)
     runs = len(start)
-    sizes = check_step_size(step_size, runs)
-    steps = check_integer("steps", steps, minimum=0)
-    save_every = check_integer("save_every", save_every, minimum=1)
+    sizes, steps, save_every = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
     batch_size = check_integer("batch_size", batch_size, minimum=1)
-    check_schedule(scale_schedule)
     length = sampleable_length(task)
     check_memory("batch_size", batch_size, runs * length * task.dim, dtype)
     with float64():
@@ -223,9 +207,7 @@ def stochastic_gradient_descent_vectors(
         steps=steps,
         save_every=save_every,
         label="stochastic gradient descent in R^d",
-        finish=lambda at, shots: trajectory_dataset(
-            "step", at, shots["state"], shots["risk"], shots["scale"], {"method": risk.method}
-        ),
+        finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,
     )
 

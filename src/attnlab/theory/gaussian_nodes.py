@@ -9,6 +9,7 @@ Source: `docs/theory/quadrature`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -76,7 +77,7 @@ def resolving_nodes(
     weight = np.tile(w / 2 / panels, panels)
     parts = [
         _map_segment(mean, std, low, high, fraction, weight)
-        for low, high in zip(edges[:-1], edges[1:], strict=True)
+        for low, high in itertools.pairwise(edges)
     ]
     return Nodes(*(jnp.concatenate(pieces, axis=-1) for pieces in zip(*parts, strict=True)))
 

@@ -1,0 +1,69 @@
+"""Checks of what all descents take, before the first step is made."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.errors import InvalidArgument, check_integer, check_real
+from ..students import Overlaps
+from ..theory import SingleLocationRisk
+from .dataset import runs_of
+from .loop import Schedule
+
+
+class Pace(NamedTuple):
+    """Step sizes (one, or one per run), number of steps, and steps between saved states."""
+
+    sizes: np.ndarray
+    steps: int
+    save_every: int
+
+
+def check_pace(
+    step_size: Any, steps: Any, save_every: Any, schedule: Schedule | None, *, runs: int
+) -> Pace:
+    """The checked arguments that set how a descent moves; raises `InvalidArgument`."""
+    sizes = check_step_size(step_size, runs)
+    steps = check_integer("steps", steps, minimum=0)
+    save_every = check_integer("save_every", save_every, minimum=1)
+    check_schedule(schedule)
+    return Pace(sizes, steps, save_every)
+
+
+def check_start(overlaps: Any) -> np.ndarray:
+    """The starts as `(runs, 5)`; raises `InvalidArgument` for NaN or for anything else."""
+    if not isinstance(overlaps, Overlaps):
+        raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
+    start = runs_of(overlaps)
+    if not np.isfinite(start).all():
+        raise InvalidArgument("overlaps", overlaps, "finite")
+    return start
+
+
+def check_step_size(step_size: Any, runs: int) -> np.ndarray:
+    """`step_size` as an array that broadcasts against the runs."""
+    sizes = np.asarray(step_size)
+    if sizes.ndim > 1 or (sizes.ndim == 1 and sizes.shape[0] not in (1, runs)):
+        raise InvalidArgument("step_size", step_size, f"one number or {runs}, one per run")
+    for size in sizes.ravel():
+        check_real("step_size", size, low=0.0, low_open=True)
+    return sizes.astype(np.float64)
+
+
+def check_schedule(schedule: Any) -> None:
+    """Calls the schedule once, so that a broken one fails before the run."""
+    if schedule is None:
+        return
+    allowed = "a function of the step, traceable by JAX, whose values are positive numbers"
+    if not callable(schedule):
+        raise InvalidArgument("scale_schedule", schedule, allowed)
+    value = np.asarray(schedule(0))
+    if value.ndim or not np.isfinite(value) or value <= 0:
+        raise InvalidArgument("scale_schedule", f"{value} at step 0", allowed)
+
+
+def check_risk(risk: Any) -> None:
+    if not isinstance(risk, SingleLocationRisk):
+        raise InvalidArgument("risk", risk, "a risk from attnlab.population_risk")
