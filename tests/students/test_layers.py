@@ -107,6 +107,18 @@ def test_effective_directions_of_the_layer():
     )
 
 
+def test_directions_explain_the_logits_of_centred_tokens():
+    layer = TransformerLayer(6, 1, 3, normalization="layer", skip=False, key=KEY)
+    look, read = layer.score_directions()[0], layer.value_directions()[0]
+    np.testing.assert_allclose([look.sum(), read.sum()], 0, atol=1e-5)
+    Z = np.concatenate([np.broadcast_to(layer.cls, (4, 1, 6)), X], axis=1)
+    N = np.asarray(layer.normalize(jnp.asarray(Z)), float)
+    logits = N @ np.asarray(look, float) / np.sqrt(3)
+    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    told = (p * (N @ np.asarray(read, float))).sum(-1)
+    np.testing.assert_allclose(layer(X), told, rtol=1e-3, atol=1e-4)
+
+
 def test_perceptron_counts_grow_with_the_length_and_fix_it():
     counts = [parameter_count(FlattenedMLP(6, L, 10, key=KEY)) for L in (3, 5)]
     assert counts[1] - counts[0] == 2 * 6 * 10

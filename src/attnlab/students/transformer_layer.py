@@ -106,9 +106,15 @@ class TransformerLayer(eqx.Module):
         `K_hᵀ Q_h` is returned (the left singular vector)."""
         circuit = jnp.einsum("hpd,hpe->hde", self.keys, self.query)
         if self.readout == "cls":
-            return circuit @ self.normalize(self.cls)
-        return jnp.linalg.svd(circuit)[0][..., :, 0]
+            return self._visible(circuit @ self.normalize(self.cls))
+        return self._visible(jnp.linalg.svd(circuit)[0][..., :, 0])
 
     def value_directions(self) -> Float[Array, "heads dim"]:
         """`V_hᵀ O_hᵀ r`: what the prediction gains per unit of attention to a token."""
-        return jnp.einsum("hpd,hep,e->hd", self.value, self.output, self.read)
+        return self._visible(jnp.einsum("hpd,hep,e->hd", self.value, self.output, self.read))
+
+    def _visible(self, direction: Any) -> Any:
+        """The part of a direction that a normalised token can have: its mean is 0 for `"layer"`."""
+        if self.normalization == "layer":
+            return direction - jnp.mean(direction, axis=-1, keepdims=True)
+        return direction
