@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+_LARGEST_INTEGER = 2**63
+
 
 class InvalidArgument(ValueError):
     """An argument outside what is allowed.
@@ -43,9 +45,12 @@ def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = 
     """`value` as an int in `[minimum, maximum]`; raises `InvalidArgument`."""
     allowed = f"an integer >= {minimum}" + ("" if maximum is None else f" and <= {maximum}")
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value != math.floor(value):
+    whole = is_number and (isinstance(value, numbers.Integral) or math.isfinite(value))
+    if not whole or value != math.floor(value):
         raise InvalidArgument(name, value, allowed)
     number = math.floor(value)  # exact for every kind of number that holds an integer
+    if maximum is None and number >= _LARGEST_INTEGER:
+        raise InvalidArgument(name, value, f"{allowed} and below 2^63")
     if number < minimum or (maximum is not None and number > maximum):
         raise InvalidArgument(name, value, allowed)
     return number
@@ -73,7 +78,7 @@ def check_real(
         parts.append(f"{'<' if high_open else '<='} {high:g}")
     allowed = "a finite number" + (" " + " and ".join(parts) if parts else "")
     try:
-        if isinstance(value, bool | str | bytes | complex):
+        if isinstance(value, bool | str | bytes | complex) or str(_dtype(value)) == "bool":
             raise TypeError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -83,6 +88,10 @@ def check_real(
     if not math.isfinite(number) or below or above:
         raise InvalidArgument(name, value, allowed)
     return number
+
+
+def _dtype(value: Any) -> Any:
+    return getattr(value, "dtype", None)
 
 
 def check_choice(name: str, value: Any, options: Iterable[str]) -> str:

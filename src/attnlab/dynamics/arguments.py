@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from .._core.errors import InvalidArgument, check_integer, check_real
+from .._core.errors import InvalidArgument, check_integer, check_real, is_traced
+from .._core.precision import float64
 from ..students import Overlaps
+from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
 from .dataset import runs_of
 from .loop import Schedule
@@ -28,7 +31,7 @@ def check_pace(
     sizes = check_step_size(step_size, runs)
     steps = check_integer("steps", steps, minimum=0)
     save_every = check_integer("save_every", save_every, minimum=1)
-    check_schedule(schedule)
+    check_schedule(schedule, steps)
     return Pace(sizes, steps, save_every)
 
 
@@ -36,6 +39,8 @@ def check_start(overlaps: Any) -> np.ndarray:
     """The starts as `(runs, 5)`; raises `InvalidArgument` for NaN or for anything else."""
     if not isinstance(overlaps, Overlaps):
         raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
+    if is_traced(*(getattr(overlaps, name) for name in NAMES)):
+        raise InvalidArgument("overlaps", overlaps, "concrete: descents run outside of jit")
     start = runs_of(overlaps)
     if not np.isfinite(start).all():
         raise InvalidArgument("overlaps", overlaps, "finite")
@@ -52,18 +57,33 @@ def check_step_size(step_size: Any, runs: int) -> np.ndarray:
     return sizes.astype(np.float64)
 
 
-def check_schedule(schedule: Any) -> None:
-    """Calls the schedule once, so that a broken one fails before the run."""
+def check_schedule(schedule: Any, steps: int) -> None:
+    """Evaluates the schedule over the whole run, so that a broken one fails before it.
+
+    Looks at up to 257 steps from the first to the last, in one traced call.
+    """
     if schedule is None:
         return
     allowed = "a function of the step, traceable by JAX, whose values are positive numbers"
     if not callable(schedule):
         raise InvalidArgument("scale_schedule", schedule, allowed)
-    value = np.asarray(schedule(0))
-    if value.ndim or not np.isfinite(value) or value <= 0:
-        raise InvalidArgument("scale_schedule", f"{value} at step 0", allowed)
+    grid = np.unique(np.linspace(0, steps, 257).round().astype(np.int64))
+    try:
+        with float64():
+            values = np.asarray(jax.jit(jax.vmap(schedule))(grid))
+    except Exception as error:  # whatever the caller's function raises, it is no schedule
+        shown = f"{schedule!r}, which raises {type(error).__name__}"
+        raise InvalidArgument("scale_schedule", shown, allowed) from error
+    good = values.shape == grid.shape and values.dtype.kind in "fiu"
+    if not good:
+        raise InvalidArgument("scale_schedule", schedule, allowed)
+    wrong = ~(np.isfinite(values) & (values > 0))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InvalidArgument("scale_schedule", f"{values[at]} at step {grid[at]}", allowed)
 
 
 def check_risk(risk: Any) -> None:
+    """Raises `InvalidArgument` for anything but an exact single-location risk."""
     if not isinstance(risk, SingleLocationRisk):
         raise InvalidArgument("risk", risk, "a risk from attnlab.population_risk")

@@ -73,4 +73,4 @@ def overlaps_of(dataset: xarray.Dataset, **at: Any) -> Overlaps:
 
 def risk_note(shot: dict[str, np.ndarray]) -> str:
     """The text beside a progress bar."""
-    return f"mean risk {np.mean(shot['risk']):.4g}"
+    return "" if not shot["risk"].size else f"mean risk {np.mean(shot['risk']):.4g}"

@@ -18,6 +18,7 @@ from .._core.errors import InvalidArgument, check_integer
 from .._core.precision import float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import SingleLocation
+from ..tasks.single_location import sampleable_length
 from ..theory import population_risk
 from .arguments import check_pace, check_start
 from .dataset import risk_note, step_dataset
@@ -28,7 +29,6 @@ from .vectors import (
     check_memory,
     hidden_and_start,
     run_keys,
-    sampleable_length,
 )
 
 if TYPE_CHECKING:

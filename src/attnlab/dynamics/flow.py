@@ -51,7 +51,13 @@ def gradient_flow(
     """
     check_risk(risk)
     start = check_start(params)
-    at = np.asarray(times, np.float64)
+    try:
+        at = np.asarray(times).astype(
+            np.float64, casting="same_kind" if np.size(times) else "unsafe"
+        )
+    except (TypeError, ValueError):
+        allowed = "a vector of increasing finite times >= 0"
+        raise InvalidArgument("times", times, allowed) from None
     ordered = at.ndim == 1 and at.size > 0 and np.isfinite(at).all() and (np.diff(at) > 0).all()
     if not ordered or at[0] < 0:
         raise InvalidArgument("times", times, "a vector of increasing finite times >= 0")

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._core.errors import check_integer, check_real
+from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..students.overlaps import NAMES
@@ -59,6 +60,7 @@ def stationary_points(
     `InvalidArgument` before any compute.
     """
     check_risk(risk)
+    check_key(key)
     dim = check_integer("dim", dim, minimum=2)
     starts = check_integer("starts", starts, minimum=1)
     descents = check_integer("descents", descents, minimum=0, maximum=starts)

@@ -20,9 +20,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
+from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import Link, SingleLocation
+from ..tasks.single_location import sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from ..theory.setting import Setting
 from .arguments import check_pace, check_start
@@ -169,13 +171,10 @@ def stochastic_gradient_descent(
         step_size, steps, save_every, scale_schedule, runs=len(start)
     )
     batch_size = check_integer("batch_size", batch_size, minimum=1)
-    if task.length is None:
-        allowed = "the logarithm of an integer small enough to sample; give length instead"
-        raise InvalidArgument("log_length", task.log_length, allowed)
-    if batch_size * task.length * len(start) > _LARGEST_BATCH:
-        allowed = (
-            f"at most {_LARGEST_BATCH // (task.length * len(start))} for these runs and length"
-        )
+    length = sampleable_length(task)
+    check_key(key)
+    if batch_size * length * len(start) > _LARGEST_BATCH:
+        allowed = f"at most {_LARGEST_BATCH // (length * len(start))} for these runs and length"
         raise InvalidArgument("batch_size", batch_size, allowed)
     k, v = Overlaps.unstack(start).to_vectors(min(task.dim, 4))
     with float64():
@@ -191,7 +190,7 @@ def stochastic_gradient_descent(
             student=to_float64(student),
             link=task.link,
             dim=task.dim,
-            length=task.length,
+            length=length,
             batch_size=batch_size,
         )
         carry = jax.vmap(reframe)(k, v)

@@ -16,9 +16,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
+from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import SingleLocation
+from ..tasks.single_location import sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from .arguments import check_pace, check_risk, check_start
 from .dataset import risk_note, step_dataset
@@ -214,6 +216,7 @@ def stochastic_gradient_descent_vectors(
 
 def run_keys(key: PRNGKeyArray, runs: int) -> PRNGKeyArray:
     """Key of run `i`: `fold_in(key, i)`, so that more runs never change earlier ones."""
+    check_key(key)
     return jax.vmap(lambda i: jax.random.fold_in(key, i))(jnp.arange(runs, dtype=jnp.uint32))
 
 
@@ -222,14 +225,6 @@ def hidden_and_start(start: np.ndarray, dim: int) -> tuple[Any, Any, Any, Any]:
     k, v = Overlaps.unstack(start).to_vectors(dim)
     axes = np.eye(2, dim)
     return k, v, axes[0], axes[1]
-
-
-def sampleable_length(task: SingleLocation) -> int:
-    """`task.length`, or `InvalidArgument` when it is no integer that can be sampled."""
-    if task.length is None:
-        allowed = "the logarithm of an integer small enough to sample; give length instead"
-        raise InvalidArgument("log_length", task.log_length, allowed)
-    return task.length
 
 
 def check_memory(name: str, value: int, numbers_each: int, dtype: Any) -> None:

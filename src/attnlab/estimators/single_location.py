@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from .._core.precision import float64
 from ..tasks import SingleLocation
+from ..tasks.single_location import check_single_location
 from ..theory.gaussian_links import link_mean, link_slope_mean, link_square
 
 
@@ -27,7 +28,7 @@ def best_linear_predictor(task: SingleLocation) -> LinearPredictor:
     There the prompt's covariance is `(1 - 1/L + γ²/L)` times the identity, hence one common
     weight `γ² E σ' / (L - 1 + γ²)`.
     """
-    variance = task.token_std**2
+    variance = check_single_location(task).token_std ** 2
     with float64():
         offset = float(link_mean(task.link, 0.0, variance))
         slope = float(link_slope_mean(task.link, task.token_std))
@@ -39,7 +40,7 @@ def best_linear_predictor_risk(task: SingleLocation) -> float:
 
     It approaches that of a constant prediction as `1/L`, whatever the dimension.
     """
-    variance = task.token_std**2
+    variance = check_single_location(task).token_std ** 2
     with float64():
         mean = float(link_mean(task.link, 0.0, variance))
         square = float(link_square(task.link, 0.0, variance))
@@ -51,6 +52,7 @@ def best_linear_predictor_risk(task: SingleLocation) -> float:
 
 def zero_predictor_risk(task: SingleLocation) -> float:
     """Risk of predicting 0: `E σ(x_informative·v*)² + ε²`."""
+    check_single_location(task)
     with float64():
         return float(link_square(task.link, 0.0, task.token_std**2)) + task.noise_std**2
 

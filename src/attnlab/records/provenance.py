@@ -94,9 +94,13 @@ def provenance_of(dataset: xarray.Dataset) -> dict[str, Any]:
         record = json.loads(text) if isinstance(text, str) else None
     except json.JSONDecodeError:
         record = None
-    if not isinstance(record, dict) or not isinstance(record.get("config"), dict):
-        allowed = f"a record whose attribute {ATTRIBUTE!r} holds its provenance as JSON"
-        raise InvalidArgument("record", text, allowed)
+    where = dataset.encoding.get("source", "this dataset")
+    if not isinstance(record, dict):
+        allowed = f"a record of attnlab: its attribute {ATTRIBUTE!r} must hold provenance as JSON"
+        raise InvalidArgument("record", str(where), allowed)
+    if not isinstance(record.get("config"), dict):
+        allowed = "a record whose provenance holds the configuration of its run in 'config'"
+        raise InvalidArgument("record", str(where), allowed)
     return record
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer, is_traced
+from .._core.keys import check_key, key_words
 from .._core.precision import float64, to_float64, to_numpy
 
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
@@ -151,8 +151,7 @@ class Overlaps(eqx.Module):
         nothing to compile. Run `i` has the generator seeded by the words of `key` and by `i`."""
         if is_traced(key):
             raise InvalidArgument("key", key, "a concrete key: starts are drawn outside of jit")
-        typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-        words = [int(word) for word in np.ravel(jax.random.key_data(key) if typed else key)]
+        words = key_words(check_key(key))
         count = 1 if runs is None else check_integer("runs", runs, minimum=1)
         states = np.array([draw(np.random.default_rng([*words, i])) for i in range(count)])
         return cls.unstack(np.clip(states[0] if runs is None else states, -1.0, 1.0))
@@ -165,7 +164,18 @@ class Overlaps(eqx.Module):
         k_star: Float[ArrayLike, " dim"],
         v_star: Float[ArrayLike, " dim"],
     ) -> Overlaps:
-        """The overlaps of unit vectors `k`, `v` (not renormalised here), in float64."""
+        """The overlaps of unit vectors `k`, `v` (not renormalised here), in float64.
+
+        Raises `InvalidArgument` for vectors of different dimensions or, where their numbers are
+        known, of a length that is not 1 to 1e-3.
+        """
+        vectors = {"k": k, "v": v, "k_star": k_star, "v_star": v_star}
+        for name, vector in vectors.items():
+            vectors[name] = _as_unit_vectors(name, vector)
+        k, v, k_star, v_star = vectors.values()
+        sizes = {name: np.shape(vector)[-1] for name, vector in vectors.items()}
+        if len(set(sizes.values())) > 1:
+            raise InvalidArgument("dimensions", sizes, "the same for all four vectors")
         with float64():
             k, v, k_star, v_star = to_float64((k, v, k_star, v_star))
             pairs = ((k, k_star), (v, v_star), (v, k_star), (k, v_star), (k, v))
@@ -179,6 +189,8 @@ class Overlaps(eqx.Module):
         Raises `InvalidArgument` when `dim < 4` is too small to hold them.
         """
         dim = check_integer("dim", dim, minimum=2)
+        if is_traced(self.kappa, self.nu, self.theta, self.eta, self.rho):
+            raise InvalidArgument("overlaps", self, "concrete: vectors are built outside of jit")
         kappa, nu, theta, eta, rho = (np.asarray(getattr(self, n), np.float64) for n in NAMES)
         k_rest = np.sqrt(np.maximum(1 - kappa**2 - eta**2, 0.0))
         inner = rho - kappa * theta - eta * nu
@@ -212,6 +224,21 @@ def _as_array(name: str, value: Any) -> Any:
         return array.astype(np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument(name, value, "a real number or an array of them") from None
+
+
+def _as_unit_vectors(name: str, value: Any) -> Any:
+    allowed = "unit vectors of real numbers, the last axis their coordinates"
+    if is_traced(value):
+        return value
+    try:
+        array = np.asarray(value)
+        good = array.dtype.kind in "fiu" and array.ndim >= 1
+        norms = np.linalg.norm(array.astype(np.float64), axis=-1) if good else np.nan
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, value, allowed) from None
+    if not np.all(np.abs(norms - 1) < 1e-3):
+        raise InvalidArgument(name, value, allowed)
+    return array
 
 
 def _check_realisable(values: list[Any]) -> None:

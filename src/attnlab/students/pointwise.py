@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from .._core.errors import check_real
+from .._core.errors import InvalidArgument, check_real
 from ..tasks.links import Link, get_link
 from .activations import Activation, get_activation
 
@@ -50,7 +50,12 @@ class PointwiseAttention(eqx.Module):
         v: Float[Array, " dim"],
     ) -> Float[Array, "*batch"]:
         """Predictions for a batch of prompts."""
-        return self.predict_from_projections(jnp.asarray(X) @ k, jnp.asarray(X) @ v)
+        X, k, v = (jnp.asarray(part) for part in (X, k, v))
+        for name, vector in (("k", k), ("v", v)):
+            if X.ndim < 2 or vector.shape != X.shape[-1:]:
+                allowed = f"a vector that fits prompts X of shape {X.shape}: (batch, length, dim)"
+                raise InvalidArgument(name, f"array of shape {vector.shape}", allowed)
+        return self.predict_from_projections(X @ k, X @ v)
 
     def predict_from_projections(
         self,

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer, check_real, is_traced
+from .._core.keys import check_key
 from .links import Link, get_link
 
 _LARGEST_SAMPLE_BYTES = 8 * 2**30
@@ -111,19 +112,19 @@ class SingleLocation(eqx.Module):
 
         Raises `InvalidArgument` when the length is no integer that fits in memory.
         """
-        batch = check_integer("batch", batch, minimum=1)
-        if self.length is None:
-            allowed = "the logarithm of an integer small enough to sample; give length instead"
-            raise InvalidArgument("log_length", self.log_length, allowed)
-        check_sample_size(batch, self.length, self.dim, dtype)
+        key, batch = check_key(key), check_integer("batch", batch, minimum=1)
+        length = sampleable_length(self)
+        check_sample_size(batch, length, self.dim, dtype)
         axes = jnp.eye(2, self.dim, dtype=dtype)
-        k_star = axes[0] if k_star is None else jnp.asarray(k_star, dtype)
-        v_star = axes[1] if v_star is None else jnp.asarray(v_star, dtype)
+        k_star = axes[0] if k_star is None else _direction("k_star", k_star, self.dim, dtype)
+        v_star = axes[1] if v_star is None else _direction("v_star", v_star, self.dim, dtype)
+        if not is_traced(k_star, v_star) and abs(float(k_star @ v_star)) > 1e-2:
+            raise InvalidArgument("v_star", v_star, "orthogonal to k_star")
         place_key, token_key, noise_key = jax.random.split(key, 3)
-        location = jax.random.randint(place_key, (batch,), 0, self.length, jnp.int32)
-        z = jax.random.normal(token_key, (batch, self.length, self.dim), jnp.float32)
+        location = jax.random.randint(place_key, (batch,), 0, length, jnp.int32)
+        z = jax.random.normal(token_key, (batch, length, self.dim), jnp.float32)
         z = z.astype(dtype)
-        informative = (jnp.arange(self.length) == location[:, None])[..., None]
+        informative = (jnp.arange(length) == location[:, None])[..., None]
         shifted = self.signal * math.sqrt(self.dim) * k_star + self.token_std * z
         X = jnp.where(informative, shifted, z)
         told = jnp.einsum("bld,d->bl", X, v_star)[jnp.arange(batch), location]
@@ -132,8 +133,40 @@ class SingleLocation(eqx.Module):
         return Prompts(X, y.astype(dtype), location)
 
 
+def _direction(name: str, value: Any, dim: int, dtype: Any) -> Array:
+    allowed = f"a unit vector of dimension {dim}"
+    try:
+        vector = jnp.asarray(value, dtype)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, value, allowed) from None
+    if vector.shape != (dim,):
+        raise InvalidArgument(name, value, allowed)
+    if not is_traced(vector) and not abs(float(vector @ vector) - 1) < 1e-2:
+        raise InvalidArgument(name, value, allowed)
+    return vector
+
+
+def check_single_location(task: Any) -> SingleLocation:
+    """`task` if it is a `SingleLocation`; raises `InvalidArgument`."""
+    if not isinstance(task, SingleLocation):
+        raise InvalidArgument("task", task, "an attnlab.SingleLocation")
+    return task
+
+
+def sampleable_length(task: SingleLocation) -> int:
+    """The integer length of a task; raises `InvalidArgument` where only its logarithm is known."""
+    if task.length is None:
+        allowed = "the logarithm of an integer small enough to sample; give length instead"
+        raise InvalidArgument("log_length", task.log_length, allowed)
+    return task.length
+
+
 def check_sample_size(batch: int, length: int, dim: int, dtype: Any) -> None:
-    """Raises `InvalidArgument` when the tokens of a batch exceed 8 GiB."""
+    """Raises `InvalidArgument` when the tokens of a batch exceed 8 GiB, or for an unknown dtype."""
+    try:
+        jnp.dtype(dtype)
+    except TypeError:
+        raise InvalidArgument("dtype", dtype, "a floating-point dtype, such as float32") from None
     if batch * length * dim * jnp.dtype(dtype).itemsize > _LARGEST_SAMPLE_BYTES:
         allowed = (
             f"small enough that batch × length × dim = {batch} × {length} × {dim} "

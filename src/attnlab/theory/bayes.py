@@ -6,6 +6,7 @@ Source: Theorem 1 of marion2025; `docs/theory/baselines`.
 from __future__ import annotations
 
 from ..tasks import SingleLocation
+from ..tasks.single_location import check_single_location
 
 
 def known_location_bayes_risk(task: SingleLocation) -> float:
@@ -15,4 +16,4 @@ def known_location_bayes_risk(task: SingleLocation) -> float:
     predictor of the prompt alone can do better; marion2025 shows that attention reaches it as
     `d -> ∞`.
     """
-    return float(task.noise_std) ** 2
+    return float(check_single_location(task).noise_std) ** 2

@@ -12,12 +12,15 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
+from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import SingleLocation
+from ..tasks.single_location import check_single_location, sampleable_length
 from .setting import Setting
 
 _CHUNK_VALUES = 2**22
+_LARGEST_LENGTH = 2**26
 
 
 def monte_carlo_risk(
@@ -36,19 +39,23 @@ def monte_carlo_risk(
     Raises `InvalidArgument` for `samples < 2` or a length that cannot be sampled.
     """
     samples = check_integer("samples", samples, minimum=2)
-    if task.length is None:
-        allowed = "the logarithm of an integer small enough to sample; give length instead"
-        raise InvalidArgument("log_length", task.log_length, allowed)
+    length = sampleable_length(check_single_location(task))
+    if length > _LARGEST_LENGTH:
+        allowed = f"at most {_LARGEST_LENGTH} to be sampled; population_risk needs no samples"
+        raise InvalidArgument("length", length, allowed)
+    if not hasattr(student, "predict_from_projections"):
+        raise InvalidArgument("student", student, "a student such as attnlab.PointwiseAttention")
     if not isinstance(params, Overlaps):
         raise InvalidArgument("params", params, "an attnlab.Overlaps")
+    check_key(key)
     k, v = Overlaps.unstack(params.stack().reshape(-1, 5)).to_vectors(4)
-    chunk = max(1, min(samples, _CHUNK_VALUES // (4 * task.length)))
+    chunk = max(1, min(samples, _CHUNK_VALUES // (4 * length)))
     with float64():
         student, vectors = to_float64((student, (k, v)))
         setting = to_float64(Setting.of(task))
         count = math.ceil(samples / chunk)
         mean, square = _accumulate(
-            student, task.link, task.length, chunk, count, samples, setting, vectors, key
+            student, task.link, length, chunk, count, samples, setting, vectors, key
         )
         mean, square = np.asarray(mean), np.asarray(square)
     variance = np.maximum(square - mean**2, 0.0) * samples / (samples - 1)

@@ -91,8 +91,13 @@ class SingleLocationRisk(eqx.Module):
         """The error estimate at stacked overlaps, under the same conditions."""
 
     @abc.abstractmethod
-    def at_scale(self, scale: float) -> SingleLocationRisk:
-        """The same risk for another scale `λ` (or inverse temperature `β`)."""
+    def _with_scale(self, scale: Any) -> SingleLocationRisk:
+        """The same risk for another, checked scale."""
+
+    def at_scale(self, scale: Float[ArrayLike, "*#runs"]) -> SingleLocationRisk:
+        """The same risk for another scale `λ` (or inverse temperature `β`): a positive number, or
+        one per run. Raises `InvalidArgument` for anything else."""
+        return self._with_scale(scale if is_traced(scale) else _positive("scale", scale))
 
     def value_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
         """The risk at stacked overlaps, under the conditions of `components_of`."""
@@ -120,6 +125,9 @@ class SingleLocationRisk(eqx.Module):
         and `total`. Batch axes are named `run` (or `run_0, run_1, ...` when several)."""
         import xarray
 
+        if is_traced(overlaps.kappa):
+            allowed = "concrete: a labelled dataset is made outside of jit (see components_of)"
+            raise InvalidArgument("overlaps", overlaps, allowed)
         parts = self._apply("components_of", overlaps, None)
         rank = len(overlaps.shape)
         dims = ("run",) if rank == 1 else tuple(f"run_{i}" for i in range(rank))
@@ -143,12 +151,28 @@ class SingleLocationRisk(eqx.Module):
         if scale is None:
             scale = self.scale
         elif not is_traced(scale):
-            for value in np.ravel(np.asarray(scale)):
-                check_real("scale", value, low=0.0, low_open=True)
+            scale = _checked_scale(scale, overlaps.shape)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program
             risk, state, scale = to_float64((self, overlaps.stack(), scale))
             return to_numpy(_evaluate(risk, function, state, scale))
+
+
+def _checked_scale(scale: Any, shape: tuple[int, ...]) -> np.ndarray:
+    values = _positive("scale", scale)
+    try:
+        np.broadcast_to(values, shape)
+    except ValueError:
+        allowed = f"one number, or an array that broadcasts to the overlaps' shape {shape}"
+        raise InvalidArgument("scale", scale, allowed) from None
+    return values
+
+
+def _positive(name: str, value: Any) -> np.ndarray:
+    array = np.asarray(value)
+    for entry in array.ravel():
+        check_real(name, entry, low=0.0, low_open=True)
+    return array.astype(np.float64)
 
 
 @eqx.filter_jit

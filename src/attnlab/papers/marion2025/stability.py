@@ -104,7 +104,7 @@ def run(config: StabilityConfig) -> xarray.Dataset:
     scales = np.array(config.scales)
     sizes = np.array([stable_step(task, scale) for scale in config.scales])
     paths = dynamics.transverse_stability(
-        risk.at_scale(scales),  # type: ignore[arg-type]
+        risk.at_scale(scales),
         Overlaps(np.full(len(scales), config.start), np.full(len(scales), config.start)),
         step_size=sizes,
         steps=config.steps,
