@@ -78,3 +78,13 @@ def test_bad_arguments_are_named(arguments, options, name):
 def test_a_batch_that_does_not_fit_is_refused():
     with pytest.raises(al.InvalidArgument, match="batch"):
         SeveralLocations(10_000, 1000, 2).sample(jax.random.key(0), 1000)
+
+
+@pytest.mark.parametrize("make", [al.SingleLocation, lambda d, n: SeveralLocations(d, n, 2)])
+def test_sampling_with_given_directions_under_the_callers_transformations(make):
+    task = make(6, 4)
+    k_star, v_star = np.eye(6)[3], np.eye(6)[4]
+    keys = jax.random.split(jax.random.key(0), 3)
+    mapped = jax.lax.map(lambda key: task.sample(key, 5, k_star, v_star).X, keys)
+    plain = task.sample(keys[1], 5, k_star, v_star).X
+    np.testing.assert_allclose(mapped[1], plain, rtol=1e-5, atol=1e-6)

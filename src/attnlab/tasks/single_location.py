@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer, check_real, is_traced
@@ -141,7 +142,8 @@ def _direction(name: str, value: Any, dim: int, dtype: Any) -> Array:
         raise InvalidArgument(name, value, allowed) from None
     if vector.shape != (dim,):
         raise InvalidArgument(name, value, allowed)
-    if not is_traced(vector) and not abs(float(vector @ vector) - 1) < 1e-2:
+    # by NumPy: inside the caller's jit or scan, JAX would trace the product of concrete vectors too
+    if not is_traced(value) and not abs(np.sum(np.asarray(value, np.float64) ** 2) - 1) < 1e-2:
         raise InvalidArgument(name, value, allowed)
     return vector
 
