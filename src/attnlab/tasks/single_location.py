@@ -119,7 +119,7 @@ class SingleLocation(eqx.Module):
         axes = jnp.eye(2, self.dim, dtype=dtype)
         k_star = axes[0] if k_star is None else _direction("k_star", k_star, self.dim, dtype)
         v_star = axes[1] if v_star is None else _direction("v_star", v_star, self.dim, dtype)
-        if not is_traced(k_star, v_star) and abs(float(k_star @ v_star)) > 1e-2:
+        if not is_traced(k_star, v_star) and abs(_product(k_star, v_star)) > 1e-2:
             raise InvalidArgument("v_star", v_star, "orthogonal to k_star")
         place_key, token_key, noise_key = jax.random.split(key, 3)
         location = jax.random.randint(place_key, (batch,), 0, length, jnp.int32)
@@ -142,10 +142,14 @@ def _direction(name: str, value: Any, dim: int, dtype: Any) -> Array:
         raise InvalidArgument(name, value, allowed) from None
     if vector.shape != (dim,):
         raise InvalidArgument(name, value, allowed)
-    # by NumPy: inside the caller's jit or scan, JAX would trace the product of concrete vectors too
-    if not is_traced(value) and not abs(np.sum(np.asarray(value, np.float64) ** 2) - 1) < 1e-2:
+    if not is_traced(vector) and not abs(_product(vector, vector) - 1) < 1e-2:
         raise InvalidArgument(name, value, allowed)
     return vector
+
+
+def _product(a: Any, b: Any) -> float:
+    """By NumPy: inside a jit or scan JAX would trace the product of concrete vectors too."""
+    return float(np.asarray(a, np.float64) @ np.asarray(b, np.float64))
 
 
 def check_single_location(task: Any) -> SingleLocation:
