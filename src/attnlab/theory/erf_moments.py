@@ -23,6 +23,10 @@ from jaxtyping import Array, ArrayLike, Float
 # from the origin, so that the rule always resolves it.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(28)
 _UNIT_NODES, _UNIT_WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
+# Where T enters ζ beside numbers that it cannot exceed, what a rule loses for large h is suppressed
+# by exp(-h²/2) as well: 16 nodes are exact to 1e-17.
+_FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(16)
+_FEW_UNIT_NODES, _FEW_UNIT_WEIGHTS = (_FEW_NODES + 1) / 2, _FEW_WEIGHTS / 2
 _REACH = 8.7  # of a normal's mass, 3e-18 lies beyond
 
 
@@ -80,9 +84,9 @@ def erf_squared_mean(t: Float[Array, "*n"], g: Float[Array, "*n"]) -> Float[Arra
     # arctan(√B) - π/4 = arctan((√B - 1)/(√B + 1)) and √B - 1 = 4g²/(√B + 1): no cancellation
     centre = 4 / math.pi * jnp.arctan(4 * g**2 / (wide + 1) ** 2)
     half_h2, a = (t**2 / (1 + 2 * g**2))[..., None], (1 / wide)[..., None]
-    x2 = (a * _UNIT_NODES) ** 2
+    x2 = (a * _FEW_UNIT_NODES) ** 2
     terms = -jnp.expm1(-half_h2 * (1 + x2)) / (1 + x2)
-    return centre + 4 / math.pi * a[..., 0] * jnp.sum(terms * _UNIT_WEIGHTS, axis=-1)
+    return centre + 4 / math.pi * a[..., 0] * jnp.sum(terms * _FEW_UNIT_WEIGHTS, axis=-1)
 
 
 @jax.custom_jvp
