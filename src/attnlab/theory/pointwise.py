@@ -41,7 +41,7 @@ class PointwiseClosedForm(SingleLocationRisk):
     def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
         return rounding_error(erf_linear_moments(state, scale, self.setting), self.setting)
 
-    def _with_scale(self, scale: float) -> PointwiseClosedForm:
+    def with_scale(self, scale: float) -> PointwiseClosedForm:
         return PointwiseClosedForm(setting=self.setting, scale=scale)
 
 
@@ -60,7 +60,7 @@ class PointwiseQuadrature(SingleLocationRisk):
     def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
         return self._in_batches(self._error, state, scale)
 
-    def _with_scale(self, scale: float) -> PointwiseQuadrature:
+    def with_scale(self, scale: float) -> PointwiseQuadrature:
         return PointwiseQuadrature(
             setting=self.setting, scale=scale, fine=self.fine, coarse=self.coarse
         )

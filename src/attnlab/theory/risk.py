@@ -91,13 +91,13 @@ class SingleLocationRisk(eqx.Module):
         """The error estimate at stacked overlaps, under the same conditions."""
 
     @abc.abstractmethod
-    def _with_scale(self, scale: Any) -> SingleLocationRisk:
+    def with_scale(self, scale: Any) -> SingleLocationRisk:
         """The same risk for another, checked scale."""
 
     def at_scale(self, scale: Float[ArrayLike, "*#runs"]) -> SingleLocationRisk:
         """The same risk for another scale `λ` (or inverse temperature `β`): a positive number, or
         one per run. Raises `InvalidArgument` for anything else."""
-        return self._with_scale(scale if is_traced(scale) else _positive("scale", scale))
+        return self.with_scale(scale if is_traced(scale) else _positive("scale", scale))
 
     def value_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
         """The risk at stacked overlaps, under the conditions of `components_of`."""

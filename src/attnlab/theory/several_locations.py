@@ -46,7 +46,7 @@ class SeveralClosedForm(SingleLocationRisk):
             self.copies**2 * rounding_error(self._moments(state, scale), self.setting)
         )
 
-    def _with_scale(self, scale: float) -> SeveralClosedForm:
+    def with_scale(self, scale: float) -> SeveralClosedForm:
         return replace(self, scale=scale)
 
     def _moments(self, state: Any, scale: Any) -> Moments:
@@ -73,7 +73,7 @@ class SeveralQuadrature(SingleLocationRisk):
     def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
         return self.single._in_batches(self._error, state, scale)
 
-    def _with_scale(self, scale: float) -> SeveralQuadrature:
+    def with_scale(self, scale: float) -> SeveralQuadrature:
         return replace(self, scale=scale)
 
     def _components(self, state: Any, scale: Any) -> Components:
