@@ -92,7 +92,11 @@ _REFERENCES = {
 _BEHIND = {
     "attnlab": ("jax2018", "kidger2021equinox", "hoyer2017"),
     "SingleLocation": ("marion2025", "dohmatob2025"),
+    "SeveralLocations": ("marion2025",),
     "PointwiseAttention": ("marion2025",),
+    "SoftmaxAttention": ("dohmatob2025", "marion2025"),
+    "AttentionHeads": ("marion2025",),
+    "TransformerLayer": ("marion2025",),
     "Overlaps": ("marion2025", "dohmatob2025"),
     "population_risk": ("marion2025", "owen1956", "stein1981"),
     "monte_carlo_risk": ("marion2025",),
@@ -100,6 +104,11 @@ _BEHIND = {
     "stochastic_gradient_descent": ("marion2025", "absil2008"),
     "gradient_flow": ("marion2025", "kidger2021"),
     "stationary_points": ("marion2025", "rader2024"),
+    "convergence_rates": ("marion2025", "absil2008"),
+    "transverse_stability": ("marion2025",),
+    "empirical_gradient_descent": ("marion2025", "absil2008"),
+    "best_linear_predictor": ("marion2025",),
+    "train": ("marion2025", "jax2018", "kidger2021equinox"),
 }
 
 
