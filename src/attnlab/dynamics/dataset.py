@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..students.overlaps import NAMES, Overlaps
+from ..theory import SingleLocationRisk
 
 if TYPE_CHECKING:
     import xarray
@@ -51,6 +53,12 @@ def trajectory_dataset(
     data["status"] = ("run", np.where(finite, "ok", "diverged"))
     coords = {"run": np.arange(states.shape[1]), axis: axis_values}
     return xarray.Dataset(data, coords=coords, attrs=dict(attrs or {}))
+
+
+def risk_shot(risk: SingleLocationRisk, state: Any, scale: Any) -> dict[str, Any]:
+    """What every descent saves of a state: itself, its exact risk, and the scale it is taken at."""
+    value = risk.value_of(state, scale)
+    return {"state": state, "risk": value, "scale": jnp.broadcast_to(scale, value.shape)}
 
 
 def step_dataset(at: np.ndarray, shots: dict[str, np.ndarray], method: str) -> xarray.Dataset:

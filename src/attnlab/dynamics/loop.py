@@ -7,6 +7,7 @@ a time. Memory grows with the saved states, never with the steps.
 
 from __future__ import annotations
 
+import abc
 import hashlib
 import re
 import time
@@ -31,13 +32,13 @@ _CAPACITY = 256  # snapshots per chunk
 class Loop(eqx.Module):
     """What `run_loop` runs. Leaves are arguments of the compiled program, static fields are not."""
 
+    @abc.abstractmethod
     def step(self, carry: Any, i: Any) -> Any:
         """The state after step `i` (counted from 0) from the state before it."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def snapshot(self, carry: Any, i: Any) -> dict[str, Any]:
         """What is saved of the state at step `i`, with the parameters of that same step."""
-        raise NotImplementedError
 
 
 Schedule = Callable[[Any], Any]

@@ -14,7 +14,7 @@ from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
 from .arguments import check_pace, check_risk, check_start
-from .dataset import risk_note, step_dataset
+from .dataset import risk_note, risk_shot, step_dataset
 from .loop import Schedule, ScheduledLoop, run_loop
 from .overlap_map import descend
 
@@ -33,8 +33,7 @@ class _Descent(ScheduledLoop):
 
     def snapshot(self, carry: Float[Array, "5 runs"], i: Any) -> dict[str, Any]:
         state, scale = jnp.moveaxis(carry, 0, -1), self.scale_at(i)
-        risk = self.risk.value_of(state, scale)
-        return {"state": state, "risk": risk, "scale": jnp.broadcast_to(scale, risk.shape)}
+        return risk_shot(self.risk, state, scale)
 
 
 def projected_gradient_descent(

@@ -18,7 +18,7 @@ from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
 from .arguments import check_pace, check_risk, check_start
-from .dataset import risk_note, step_dataset
+from .dataset import risk_note, risk_shot, step_dataset
 from .loop import Schedule, ScheduledLoop, run_loop
 from .overlap_map import descend, flow_field
 from .stationary import classify
@@ -92,12 +92,9 @@ class _Transverse(ScheduledLoop):
             return flow_field(state, self.risk.gradient_of(state, scale))
 
         _, jacobian = _transverse_columns(velocity, state)
-        risk = self.risk.value_of(state, scale)
         norm = jnp.linalg.norm(propagator, ord=2, axis=(-2, -1))
         return {
-            "state": state,
-            "risk": risk,
-            "scale": jnp.broadcast_to(scale, risk.shape),
+            **risk_shot(self.risk, state, scale),
             "jacobian": jacobian,
             "growth": growth + jnp.log(norm),
         }

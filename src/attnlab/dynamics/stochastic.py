@@ -28,7 +28,7 @@ from ..tasks.single_location import sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from ..theory.setting import Setting
 from .arguments import check_pace, check_start
-from .dataset import risk_note, step_dataset
+from .dataset import risk_note, risk_shot, step_dataset
 from .loop import Schedule, ScheduledLoop, run_loop
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class _FreshBatches(ScheduledLoop):
 
     def snapshot(self, carry: Frame, i: Any) -> dict[str, Any]:
         state, scale = carry.overlaps(), self.scale_at(i)
-        risk = self.risk.value_of(state, scale)
-        return {"state": state, "risk": risk, "scale": jnp.broadcast_to(scale, risk.shape)}
+        return risk_shot(self.risk, state, scale)
 
     def _step(self, frame: Frame, key: PRNGKeyArray, size: Any, i: Any, scale: Any) -> Frame:
         token_key, noise_key, outer_key = jax.random.split(jax.random.fold_in(key, i), 3)

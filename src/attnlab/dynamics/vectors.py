@@ -7,6 +7,7 @@ transcriptions of the algorithms, so that the reduced ones can be checked agains
 
 from __future__ import annotations
 
+import abc
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -23,7 +24,7 @@ from ..tasks import SingleLocation
 from ..tasks.single_location import sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from .arguments import check_pace, check_risk, check_start
-from .dataset import risk_note, step_dataset
+from .dataset import risk_note, risk_shot, step_dataset
 from .loop import Schedule, ScheduledLoop, run_loop
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class SphereLoop(ScheduledLoop):
     k_star: Float[Array, " dim"]
     v_star: Float[Array, " dim"]
 
+    @abc.abstractmethod
     def gradients(self, k: Any, v: Any, i: Any) -> tuple[Any, Any]:
         """Gradients of the loss in `k` and `v` at step `i`, `(runs, dim)` each."""
-        raise NotImplementedError
 
     def step(self, carry: Any, i: Any) -> Any:
         k, v = carry
@@ -66,8 +67,7 @@ class SphereLoop(ScheduledLoop):
         # unit vectors of float32 are units to seven digits: the exact risk wants better ones
         k, v = (x / jnp.sqrt(jnp.sum(x**2, -1, keepdims=True)) for x in to_float64(carry))
         state = stacked_overlaps(k, v, self.k_star, self.v_star)
-        risk, scale = self.risk.value_of(state, self.scale_at(i)), self.scale_at(i)
-        return {"state": state, "risk": risk, "scale": jnp.broadcast_to(scale, risk.shape)}
+        return risk_shot(self.risk, state, self.scale_at(i))
 
 
 class _PopulationDescent(SphereLoop):

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_choice, check_integer
+from .._core.keys import check_key
 from .links import Link
 from .single_location import SingleLocation, check_sample_size
 
@@ -121,7 +122,7 @@ class SeveralLocations(eqx.Module):
 
         Raises `InvalidArgument` for a batch that does not fit in memory.
         """
-        batch = check_integer("batch", batch, minimum=1)
+        key, batch = check_key(key), check_integer("batch", batch, minimum=1)
         check_sample_size(batch, self.length, self.dim, dtype)
         keys_default, v_default = self.default_directions(dtype)
         keys = keys_default if k_star is None else jnp.asarray(k_star, dtype)
