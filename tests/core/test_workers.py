@@ -123,3 +123,17 @@ def test_ctrl_c_reaches_the_caller_alone(tmp_path):
     assert process.stdout.readline() == "begun\n"
     os.killpg(process.pid, signal.SIGINT)
     assert process.communicate(timeout=30) == ("stopped\n", "")
+
+
+def test_ctrl_c_is_blocked_from_the_birth_of_every_worker():
+    """Also of the first one, with which multiprocessing starts a helper and unblocks the signal."""
+    code = """if True:
+        import signal
+        from attnlab._core.workers import Job, run_jobs
+        jobs = [Job(str(i), "signal:pthread_sigmask", (signal.SIG_BLOCK, ())) for i in range(2)]
+        print([signal.SIGINT in result.value for result in run_jobs(jobs, processes=2)])
+    """
+    done = subprocess.run(
+        [sys.executable, "-"], input=code, capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[True, True]\n", "")
