@@ -38,19 +38,31 @@ if TYPE_CHECKING:
     from attnlab.errors import InvalidArgument
     from attnlab.students import (
         Activation,
+        KernelHeads,
+        MultiHeadAttention,
         Overlaps,
         PointwiseAttention,
         SoftmaxAttention,
         register_activation,
     )
-    from attnlab.tasks import Link, Prompts, SeveralLocations, SingleLocation, register_link
+    from attnlab.tasks import (
+        InContextRegression,
+        Link,
+        Prompts,
+        SeveralLocations,
+        SingleLocation,
+        register_link,
+    )
     from attnlab.theory import monte_carlo_risk, population_risk
 
 # Public name -> the module that defines it; a name that is a module itself maps to "".
 _EXPORTS = {
     "Activation": "attnlab.students",
+    "InContextRegression": "attnlab.tasks",
     "InvalidArgument": "attnlab.errors",
+    "KernelHeads": "attnlab.students",
     "Link": "attnlab.tasks",
+    "MultiHeadAttention": "attnlab.students",
     "Overlaps": "attnlab.students",
     "PointwiseAttention": "attnlab.students",
     "Prompts": "attnlab.tasks",
@@ -82,8 +94,11 @@ _MODULES = frozenset(
 
 __all__ = [
     "Activation",
+    "InContextRegression",
     "InvalidArgument",
+    "KernelHeads",
     "Link",
+    "MultiHeadAttention",
     "Overlaps",
     "PointwiseAttention",
     "Prompts",

@@ -4,6 +4,9 @@ A task knows its own parameters and how to draw prompts with an explicit key. It
 and no risk. A new task is a new module here.
 """
 
+from .in_context import ContextPrompts as ContextPrompts
+from .in_context import InContextRegression as InContextRegression
+from .in_context import kac_murdock_szego as kac_murdock_szego
 from .links import Link as Link
 from .links import get_link as get_link
 from .links import link_names as link_names

@@ -1,0 +1,50 @@
+"""Attention layers one after the other, as in a transformer without feed-forward parts.
+
+Source: eq. (2.2) of he2025 (causal mask); `docs/theory/multi-head-attention`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._core.errors import InvalidArgument, check_choice
+from ..tasks.in_context import as_tokens
+from .multi_head import Mask, MultiHeadAttention
+
+
+class AttentionStack(eqx.Module):
+    """Several layers, one after the other, on the tokens of a prompt.
+
+    **Arguments:** `layers`, of equal `dim` and `n_outputs`; `mask` of each (see
+    `MultiHeadAttention.update`). The prediction is the last entries of the query token, which start
+    at 0. Raises `InvalidArgument`.
+    """
+
+    layers: tuple[MultiHeadAttention, ...]
+    mask: Mask = eqx.field(static=True)
+
+    def __init__(self, layers: Any, mask: Mask = "causal"):
+        self.layers = tuple(layers)
+        self.mask = check_choice("mask", mask, ("causal", "context"))  # type: ignore[assignment]
+        shapes = {(getattr(x, "dim", None), getattr(x, "n_outputs", None)) for x in self.layers}
+        same = len(shapes) == 1 and all(isinstance(x, MultiHeadAttention) for x in self.layers)
+        if not same:
+            raise InvalidArgument("layers", layers, "MultiHeadAttention layers of equal dimensions")
+
+    def __call__(
+        self,
+        X: Float[Array, "*batch length dim"],
+        y: Float[Array, "*batch length *outputs"],
+        xq: Float[Array, "*batch dim"],
+    ) -> Float[Array, "*batch *outputs"]:
+        """Predictions for the queries `xq`, given the examples `(X, y)`."""
+        context, query = as_tokens(X, y, xq)
+        tokens = jnp.concatenate([context, query[..., None, :]], axis=-2)
+        for layer in self.layers:
+            tokens = layer.update(tokens, self.mask)
+        out = tokens[..., -1, X.shape[-1] :]
+        return out[..., 0] if y.ndim == X.ndim - 1 else out

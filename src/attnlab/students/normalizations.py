@@ -1,0 +1,153 @@
+"""Normalisations: how a head turns its scores into weights on the context.
+
+Source: eq. (2.2), Appendices B.1 (linear against softmax) and B.2 (`f/Σf`) of he2025;
+`docs/theory/multi-head-attention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._core.errors import InvalidArgument, check_choice, check_real
+
+_GRID = np.linspace(-50.0, 50.0, 20_001, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """A map from the scores of one query to the weights of the context.
+
+    **Fields:** `name`; `function`, `(scores, axis) -> weights`; `slope`, the first-order coefficient
+    `C_f` in `weights ≈ (1 + C_f (score - mean score)) / L` at small scores, None where the weights
+    have no such expansion; `sums_to_one`, whether the weights of a query add up to 1.
+    """
+
+    name: str
+    function: Callable[[Any, int], Any]
+    slope: float | None = None
+    sums_to_one: bool = True
+
+    def weights(self, scores: Any, axis: int = -1, where: Any = None) -> Any:
+        """Weights for `scores`; entries where the mask `where` is False get weight 0.
+
+        A query that may look at nothing has weights 0 throughout, with zero gradients.
+        """
+        if where is None:
+            return self.function(scores, axis)
+        return _masked(self, scores, axis, where)
+
+
+def _masked(normalization: Normalization, scores: Any, axis: int, where: Any) -> Any:
+    """Scores are masked before the function sees them, for softmax by -∞; a fully masked query is
+    computed on zeros and then set to 0, which keeps its gradients finite."""
+    some = jnp.any(where, axis=axis, keepdims=True)
+    if normalization.name == "softmax":
+        hidden = jnp.where(where | ~some, jnp.where(some, scores, 0.0), -jnp.inf)
+        return jnp.where(where & some, jax.nn.softmax(hidden, axis=axis), 0.0)
+    seen = jnp.where(where, scores, 0.0)
+    if not normalization.sums_to_one:
+        # the mean is over what can be seen
+        count = jnp.maximum(jnp.sum(where, axis=axis, keepdims=True), 1)
+        share = jnp.shape(scores)[axis] / count
+        return jnp.where(where, normalization.function(seen, axis) * share, 0.0)
+    raw = jnp.where(where, normalization.function(seen, axis), 0.0)
+    total = jnp.sum(raw, axis=axis, keepdims=True)
+    return jnp.where(where & some, raw / jnp.where(some, total, 1.0), 0.0)
+
+
+def normalized_activation(
+    function: Callable[[Any], Any],
+    *,
+    name: str | None = None,
+    sum_can_vanish: bool = False,
+) -> Normalization:
+    """Weights `f(s_ℓ) / Σ_k f(s_k)` for a plain JAX function `f` of one score.
+
+    `f` has to be positive, so that the sum cannot vanish: it is looked at between -50 and 50. An
+    `f` that does take other values, such as `1 + Cx`, is accepted with `sum_can_vanish=True`; its
+    predictions have no second moment then, since `1/Σf` is not square-integrable where the sum
+    passes through zero, however rarely that is seen in samples.
+
+    Raises `InvalidArgument` otherwise, and when `f(0)` is not positive.
+    """
+    if not callable(function):
+        raise InvalidArgument("function", function, "a function of one score, traceable by JAX")
+    name = getattr(function, "__name__", "activation") if name is None else name
+    values = np.asarray(jax.vmap(function)(jnp.asarray(_GRID)))
+    if values.shape != _GRID.shape or np.isnan(values).any():
+        raise InvalidArgument("function", name, "finite, and a number for each score")
+    if not values.min() >= 0.0 and not sum_can_vanish:
+        place = float(_GRID[np.argmin(values)])
+        allowed = (
+            f"positive, so that Σf cannot vanish; f({place:.3g}) = {values.min():.3g} "
+            "(sum_can_vanish=True accepts it)"
+        )
+        raise InvalidArgument("function", name, allowed)
+    zero = jnp.zeros(())
+    at_zero, slope = float(function(zero)), float(jax.grad(lambda x: function(x))(zero))
+    if not at_zero > 0:
+        raise InvalidArgument("function", name, f"positive at 0; f(0) = {at_zero:.3g}")
+
+    def weights(scores: Any, axis: int) -> Any:
+        raw = function(scores)
+        return raw / jnp.sum(raw, axis=axis, keepdims=True)
+
+    return Normalization(name, weights, slope / at_zero)
+
+
+@cache
+def affine(C: float) -> Normalization:
+    """`f(x) = 1 + C x`, `C > 0`; the sum can vanish (see `normalized_activation`)."""
+    C = check_real("C", C, low=0.0, low_open=True)
+    return normalized_activation(lambda x: 1 + C * x, name=f"1 + {C:g}x", sum_can_vanish=True)
+
+
+@cache
+def squared_affine(C: float) -> Normalization:
+    """`f(x) = (1 + C x)²`, `C > 0`."""
+    C = check_real("C", C, low=0.0, low_open=True)
+    return normalized_activation(lambda x: (1 + C * x) ** 2, name=f"(1 + {C:g}x)²")
+
+
+@cache
+def one_plus_tanh() -> Normalization:
+    """`f(x) = 1 + tanh x`, written so that it underflows late: `2 sigmoid(2x)`."""
+    return normalized_activation(lambda x: 2 * jax.nn.sigmoid(2 * x), name="1 + tanh x")
+
+
+def _mean(function: Callable[[Any], Any]) -> Callable[[Any, int], Any]:
+    return lambda scores, axis: function(scores) / jnp.shape(scores)[axis]
+
+
+_NORMALIZATIONS: dict[str, Callable[[], Normalization]] = {
+    "softmax": lambda: _SOFTMAX,
+    "linear": lambda: _LINEAR,
+    "relu": lambda: _RELU,
+    "one-plus-tanh": one_plus_tanh,
+}
+# One object each: a new function would be a new compiled program.
+_SOFTMAX = Normalization("softmax", lambda s, axis: jax.nn.softmax(s, axis=axis), 1.0)
+_LINEAR = Normalization("linear", _mean(lambda s: s), sums_to_one=False)
+_RELU = Normalization("relu", _mean(jax.nn.relu), sums_to_one=False)
+
+
+def get_normalization(normalization: str | Normalization) -> Normalization:
+    """The normalisation of that name, or `normalization` itself when it is one already.
+
+    Raises `InvalidArgument` for an unknown name.
+    """
+    if isinstance(normalization, Normalization):
+        return normalization
+    return _NORMALIZATIONS[check_choice("normalization", normalization, _NORMALIZATIONS)]()
+
+
+def normalization_names() -> tuple[str, ...]:
+    """Names that `get_normalization` knows."""
+    return tuple(sorted(_NORMALIZATIONS))

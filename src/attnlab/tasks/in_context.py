@@ -1,0 +1,238 @@
+"""In-context linear regression: each prompt is a small data set, and a query to be predicted.
+
+Source: Section 2 of he2025 (one task), Appendices B.3 (covariance) and B.4 (several tasks);
+`docs/theory/in-context-regression`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._core.errors import InvalidArgument, check_choice, check_integer, check_real, is_traced
+from .._core.keys import check_key
+from .single_location import check_sample_size
+
+Supports = tuple[tuple[int, ...], ...]
+
+
+class ContextPrompts(NamedTuple):
+    """A batch of data sets with a query each; `N` is absent for a single task without supports.
+
+    - `X`: covariates as rows, `(batch, length, dim)`
+    - `y`: responses, noise included, `(batch, length)` or `(batch, length, N)`
+    - `xq`: query, `(batch, dim)`
+    - `yq`: its response, noise included, `(batch,)` or `(batch, N)`: what is to be predicted
+    - `beta`: the coefficients, `(batch, dim)`, or `(batch, N, dim)`, zero outside of the supports;
+      no student sees them
+    """
+
+    X: Float[Array, "batch length dim"]
+    y: Float[Array, "batch length *outputs"]
+    xq: Float[Array, "batch dim"]
+    yq: Float[Array, "batch ..."]
+    beta: Float[Array, "batch *outputs dim"]
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """What a student is called on: `(X, y, xq)`."""
+        return self.X, self.y, self.xq
+
+    @property
+    def target(self) -> Array:
+        """What it has to predict: `yq`."""
+        return self.yq
+
+    def tokens(self) -> tuple[Array, Array]:
+        """The prompts as tokens `z = (x, y)`: context `(batch, length, dim + N)`, and query
+        `(batch, dim + N)` with zeros in place of its response."""
+        return as_tokens(self.X, self.y, self.xq)
+
+
+def as_tokens(
+    X: Float[Array, "*batch length dim"],
+    y: Float[Array, "*batch length *outputs"],
+    xq: Float[Array, "*batch dim"],
+) -> tuple[Array, Array]:
+    """Context tokens `(x_ℓ, y_ℓ)` and the query token `(x_q, 0)` (eq. (2.1) of he2025)."""
+    labels = y[..., None] if y.ndim == X.ndim - 1 else y
+    query = jnp.zeros((*xq.shape[:-1], labels.shape[-1]), xq.dtype)
+    return jnp.concatenate([X, labels], -1), jnp.concatenate([xq, query], -1)
+
+
+class InContextRegression(eqx.Module):
+    """Linear regression from the examples of the prompt.
+
+        x_ℓ, x_q ~ N(0, Σ),   β ~ N(0, I/d),   y_ℓ = β·x_ℓ + σ ξ_ℓ,   predict y_q = β·x_q + σ ξ_q
+
+    With `supports` there are `N` tasks on the same covariates; task `n` reads only the
+    coordinates in `S_n`. The loss of several tasks is the sum of their squared errors; it includes
+    the noise `σ²` of the query's response.
+
+    **Arguments:**
+
+    - `dim`: dimension `d` of the covariates, at least 1.
+    - `length`: number of examples `L`, at least 1.
+    - `noise_std`: `σ >= 0`; default `√0.1`.
+    - `covariance`: `Σ`, symmetric and positive definite, `(d, d)`; default: the identity.
+    - `supports`: for each task its coordinates, counted from 0; not empty, without repeats.
+    - `coefficients`: `"shared"`, one `β` for all tasks (Definition B.1 of he2025), or
+      `"independent"`, a `β` for each. One task's law, hence the summed loss, is the same in both.
+
+    Raises `InvalidArgument` for anything else.
+    """
+
+    dim: int = eqx.field(static=True)
+    length: int = eqx.field(static=True)
+    noise_std: float
+    covariance: np.ndarray | None
+    factor: np.ndarray | None
+    supports: Supports | None = eqx.field(static=True)
+    coefficients: Literal["shared", "independent"] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        dim: int,
+        length: int,
+        *,
+        noise_std: float = math.sqrt(0.1),
+        covariance: Any = None,
+        supports: Iterable[Iterable[int]] | None = None,
+        coefficients: Literal["shared", "independent"] = "shared",
+    ):
+        self.dim = check_integer("dim", dim, minimum=1)
+        self.length = check_integer("length", length, minimum=1)
+        self.noise_std = check_real("noise_std", noise_std, low=0.0)
+        self.covariance, self.factor = _covariance(covariance, self.dim)
+        self.supports = None if supports is None else _supports(supports, self.dim)
+        check_choice("coefficients", coefficients, ("shared", "independent"))
+        self.coefficients = coefficients
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of tasks `N`."""
+        return 1 if self.supports is None else len(self.supports)
+
+    @property
+    def covariance_matrix(self) -> np.ndarray:
+        """`Σ`, the identity included, `(d, d)`."""
+        return np.eye(self.dim) if self.covariance is None else np.asarray(self.covariance)
+
+    @property
+    def support_mask(self) -> np.ndarray:
+        """1 where a task reads a coordinate, `(N, d)`; all 1 for a single task."""
+        mask = np.zeros((self.n_outputs, self.dim))
+        for row, support in zip(mask, self.supports or (range(self.dim),)):
+            row[list(support)] = 1.0
+        return mask
+
+    def with_length(self, length: int) -> InContextRegression:
+        """The same task with prompts of another length."""
+        length = check_integer("length", length, minimum=1)
+        return eqx.tree_at(lambda task: task.length, self, length)
+
+    def sample(
+        self,
+        key: PRNGKeyArray,
+        batch: int,
+        *,
+        length: int | None = None,
+        dtype: Any = jnp.float32,
+    ) -> ContextPrompts:
+        """Draws `batch` independent prompts, of `length` examples instead of the task's if given.
+
+        Random numbers are drawn in float32 and then cast to `dtype`, so that the precision never
+        changes the sample. Raises `InvalidArgument`, also for more than memory holds.
+        """
+        key, batch = check_key(key), check_integer("batch", batch, minimum=1)
+        length = self.length if length is None else check_integer("length", length, minimum=1)
+        d, n = self.dim, self.n_outputs
+        check_sample_size(batch, length, d + n, dtype)
+        # one draw for everything: a generator called five times costs nearly five times as much
+        own = n if self.coefficients == "independent" else 1
+        sizes = (length * d, d, own * d, length * n, n)
+        ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
+        z = jax.random.normal(key, (batch, sum(sizes)), jnp.float32).astype(dtype)
+        x, xq, beta, noise, noise_q = jnp.split(z, ends, axis=-1)
+        X = self._correlated(x.reshape(batch, length, d))
+        xq = self._correlated(xq)
+        beta = beta.reshape(batch, own, d) / math.sqrt(d)
+        if self.supports is not None:
+            beta = beta * jnp.asarray(self.support_mask, dtype)
+        y = jnp.einsum("bld,bnd->bln", X, beta) + self.noise_std * noise.reshape(batch, length, n)
+        yq = jnp.einsum("bd,bnd->bn", xq, beta) + self.noise_std * noise_q
+        y, yq = y.astype(dtype), yq.astype(dtype)
+        if self.supports is None:
+            y, yq, beta = y[..., 0], yq[..., 0], beta[:, 0]
+        return ContextPrompts(X, y, xq, yq, beta)
+
+    def _correlated(self, z: Any) -> Any:
+        return z if self.factor is None else z @ jnp.asarray(self.factor, z.dtype).T
+
+
+def kac_murdock_szego(dim: int, rho: float = 0.5) -> Float[np.ndarray, "dim dim"]:
+    """The covariance `Σ_ij = ρ^|i-j|`, whose inverse is tridiagonal (Appendix C.2 of he2025).
+
+    Raises `InvalidArgument` for `dim < 1` or `ρ` outside of (-1, 1).
+    """
+    dim = check_integer("dim", dim, minimum=1)
+    rho = check_real("rho", rho, low=-1.0, high=1.0, low_open=True, high_open=True)
+    places = np.arange(dim)
+    return rho ** np.abs(places[:, None] - places[None, :]).astype(np.float64)
+
+
+def check_in_context(task: Any) -> InContextRegression:
+    """`task` if it is an `InContextRegression`; raises `InvalidArgument`."""
+    if not isinstance(task, InContextRegression):
+        raise InvalidArgument("task", task, "an attnlab.InContextRegression")
+    return task
+
+
+def _covariance(value: Any, dim: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The matrix and its Cholesky factor; None for the identity, which costs nothing."""
+    if value is None:
+        return None, None
+    allowed = f"a symmetric positive definite matrix of shape ({dim}, {dim})"
+    if is_traced(value):
+        raise InvalidArgument("covariance", value, allowed + ", known outside of jit")
+    try:
+        matrix = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("covariance", value, allowed) from None
+    if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
+        raise InvalidArgument("covariance", value, allowed)
+    if np.abs(matrix - matrix.T).max() > 1e-6 * np.abs(matrix).max():
+        raise InvalidArgument("covariance", value, allowed + "; this one is not symmetric")
+    matrix = (matrix + matrix.T) / 2
+    least, largest = np.linalg.eigvalsh(matrix)[[0, -1]]
+    if not least > 1e-12 * abs(largest):
+        told = f"; its smallest eigenvalue is {least:.3g}, the largest {largest:.3g}"
+        raise InvalidArgument("covariance", value, allowed + told)
+    return matrix, np.linalg.cholesky(matrix)
+
+
+def _supports(value: Any, dim: int) -> Supports:
+    allowed = f"one non-empty set of coordinates from 0 to {dim - 1} for each task"
+    try:
+        given = [list(support) for support in value]
+    except TypeError:
+        raise InvalidArgument("supports", value, allowed) from None
+    supports = []
+    for support in given:
+        try:
+            places = [check_integer("supports", s, minimum=0, maximum=dim - 1) for s in support]
+        except InvalidArgument:
+            raise InvalidArgument("supports", value, allowed) from None
+        if not places or len(set(places)) < len(places):
+            raise InvalidArgument("supports", value, allowed + ", without repeats")
+        supports.append(tuple(sorted(places)))
+    if not supports:
+        raise InvalidArgument("supports", value, allowed)
+    return tuple(supports)
