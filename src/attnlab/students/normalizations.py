@@ -126,16 +126,16 @@ def _mean(function: Callable[[Any], Any]) -> Callable[[Any, int], Any]:
     return lambda scores, axis: function(scores) / jnp.shape(scores)[axis]
 
 
+# One object each: a new function would be a new compiled program.
+_SOFTMAX = Normalization("softmax", lambda s, axis: jax.nn.softmax(s, axis=axis), 1.0)
+_LINEAR = Normalization("linear", _mean(lambda s: s), sums_to_one=False)
+_RELU = Normalization("relu", _mean(jax.nn.relu), sums_to_one=False)
 _NORMALIZATIONS: dict[str, Callable[[], Normalization]] = {
     "softmax": lambda: _SOFTMAX,
     "linear": lambda: _LINEAR,
     "relu": lambda: _RELU,
     "one-plus-tanh": one_plus_tanh,
 }
-# One object each: a new function would be a new compiled program.
-_SOFTMAX = Normalization("softmax", lambda s, axis: jax.nn.softmax(s, axis=axis), 1.0)
-_LINEAR = Normalization("linear", _mean(lambda s: s), sums_to_one=False)
-_RELU = Normalization("relu", _mean(jax.nn.relu), sums_to_one=False)
 
 
 def get_normalization(normalization: str | Normalization) -> Normalization:
