@@ -4,7 +4,17 @@ Every risk says how it was computed (`method`) and how accurate it is (`error`).
 tasks and students, and nothing of training.
 """
 
+from .approximate_loss import ApproximateLoss as ApproximateLoss
+from .approximate_loss import approximate_risk as approximate_risk
+from .approximate_loss import large_length_risk as large_length_risk
+from .approximate_minimiser import effective_step as effective_step
+from .approximate_minimiser import optimal_effective_step as optimal_effective_step
+from .approximate_minimiser import optimal_mu as optimal_mu
+from .approximate_minimiser import optimal_outputs as optimal_outputs
+from .approximate_minimiser import single_head_minimiser as single_head_minimiser
+from .approximate_minimiser import solution_manifold as solution_manifold
 from .bayes import known_location_bayes_risk as known_location_bayes_risk
+from .heads_risk import HeadsRisk as HeadsRisk
 from .monte_carlo import monte_carlo_risk as monte_carlo_risk
 from .pointwise import pointwise_quadrature as pointwise_quadrature
 from .population import population_risk as population_risk
