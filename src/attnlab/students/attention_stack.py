@@ -5,6 +5,7 @@ Source: eq. (2.2) of he2025 (causal mask); `docs/theory/multi-head-attention`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument, check_choice
 from ..tasks.in_context import as_tokens
 from .multi_head import Mask, MultiHeadAttention
+from .prompt_shapes import check_prompt_shapes
 
 
 class AttentionStack(eqx.Module):
@@ -28,6 +30,9 @@ class AttentionStack(eqx.Module):
     mask: Mask = eqx.field(static=True)
 
     def __init__(self, layers: Any, mask: Mask = "causal"):
+        if not isinstance(layers, Iterable):
+            allowed = "a sequence of MultiHeadAttention layers of equal dimensions"
+            raise InvalidArgument("layers", layers, allowed)
         self.layers = tuple(layers)
         self.mask = check_choice("mask", mask, ("causal", "context"))  # type: ignore[assignment]
         shapes = {(getattr(x, "dim", None), getattr(x, "n_outputs", None)) for x in self.layers}
@@ -41,10 +46,15 @@ class AttentionStack(eqx.Module):
         y: Float[Array, "*batch length *outputs"],
         xq: Float[Array, "*batch dim"],
     ) -> Float[Array, "*batch *outputs"]:
-        """Predictions for the queries `xq`, given the examples `(X, y)`."""
+        """Predictions for the queries `xq`, given the examples `(X, y)`.
+
+        Raises `InvalidArgument` for shapes that do not fit the layers.
+        """
+        first = self.layers[0]
+        single = check_prompt_shapes(X, y, xq, dim=first.dim, n_outputs=first.n_outputs)
         context, query = as_tokens(X, y, xq)
         tokens = jnp.concatenate([context, query[..., None, :]], axis=-2)
         for layer in self.layers:
             tokens = layer.update(tokens, self.mask)
         out = tokens[..., -1, X.shape[-1] :]
-        return out[..., 0] if y.ndim == X.ndim - 1 else out
+        return out[..., 0] if single else out

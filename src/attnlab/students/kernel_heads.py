@@ -15,6 +15,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from .._core.errors import InvalidArgument, is_traced
 from .normalizations import Normalization, get_normalization
+from .prompt_shapes import check_prompt_shapes
 
 
 class KernelHeads(eqx.Module):
@@ -76,17 +77,19 @@ class KernelHeads(eqx.Module):
         y: Float[Array, "*batch length *outputs"],
         xq: Float[Array, "*batch dim"],
     ) -> Float[Array, "*batch *outputs"]:
-        """Predictions for the queries `xq`, given the examples `(X, y)`."""
-        weights = self.attention(X, xq)
-        if jnp.ndim(y) == jnp.ndim(X) - 1:
-            mu = jnp.asarray(self.mu)
-            mu = mu[:, 0] if mu.ndim == 2 else mu
-            return jnp.einsum("h,...hl,...l->...", mu, weights, y)
-        mu = jnp.broadcast_to(
-            self.mu if jnp.ndim(self.mu) == 2 else jnp.asarray(self.mu)[:, None],
-            (self.n_heads, y.shape[-1]),
-        )
-        return jnp.einsum("hn,...hl,...ln->...n", mu, weights, y)
+        """Predictions for the queries `xq`, given the examples `(X, y)`.
+
+        A `mu` of shape `(H,)` or `(H, 1)` serves every task alike. Raises `InvalidArgument` for
+        shapes that do not fit together or the heads.
+        """
+        mu = jnp.asarray(self.mu)
+        mu = mu[:, None] if mu.ndim == 1 else mu
+        count = None if mu.shape[1] == 1 else mu.shape[1]
+        single = check_prompt_shapes(X, y, xq, n_outputs=count)
+        labels = y[..., None] if single else y
+        mu = jnp.broadcast_to(mu, (self.n_heads, labels.shape[-1]))
+        out = jnp.einsum("hn,...hl,...ln->...n", mu, self.attention(X, xq), labels)
+        return out[..., 0] if single else out
 
     def attention(
         self, X: Float[Array, "*batch length dim"], xq: Float[Array, "*batch dim"]
@@ -108,7 +111,10 @@ def _numbers(name: str, value: Any) -> Any:
     else:
         try:
             array = value if hasattr(value, "dtype") else np.asarray(value, np.float64)
-            good = np.issubdtype(array.dtype, np.number) and np.isfinite(np.asarray(array)).all()
+            real = jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(
+                array.dtype, jnp.integer
+            )
+            good = real and bool(np.isfinite(np.asarray(array)).all())
         except (TypeError, ValueError):
             good = False
         if not good:

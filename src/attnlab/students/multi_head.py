@@ -17,6 +17,7 @@ from .._core.errors import InvalidArgument, check_choice, check_integer, check_r
 from .._core.keys import check_key
 from .kernel_heads import KernelHeads
 from .normalizations import Normalization, get_normalization
+from .prompt_shapes import check_prompt_shapes
 
 Init = Literal["pytorch", "small-identity", "opposite-sign"]
 Mask = Literal["causal", "context"]
@@ -134,9 +135,13 @@ class MultiHeadAttention(eqx.Module):
         y: Float[Array, "*batch length *outputs"],
         xq: Float[Array, "*batch dim"],
     ) -> Float[Array, "*batch *outputs"]:
-        """Predictions for the queries `xq`, given the examples `(X, y)`."""
+        """Predictions for the queries `xq`, given the examples `(X, y)`.
+
+        Raises `InvalidArgument` for shapes that do not fit the layer.
+        """
         d = self.dim
-        labels = y[..., None] if y.ndim == X.ndim - 1 else y
+        single = check_prompt_shapes(X, y, xq, dim=d, n_outputs=self.n_outputs)
+        labels = y[..., None] if single else y
         # the circuits are small matrices: nothing of the size of the prompt goes through them
         direction = jnp.einsum("hij,...j->...hi", self.kq[:, :, :d], xq)
         scores = jnp.einsum("...ld,...hd->...hl", X, direction[..., :d])
@@ -145,7 +150,7 @@ class MultiHeadAttention(eqx.Module):
         read = self.ov[:, d:, :]
         out = jnp.einsum("hnd,...hl,...ld->...n", read[:, :, :d], weights, X)
         out = out + jnp.einsum("hnm,...hl,...lm->...n", read[:, :, d:], weights, labels)
-        return out[..., 0] if y.ndim == X.ndim - 1 else out
+        return out[..., 0] if single else out
 
     def update(
         self, tokens: Float[Array, "*batch count tokens"], mask: Mask = "causal"

@@ -80,7 +80,11 @@ def normalized_activation(
     if not callable(function):
         raise InvalidArgument("function", function, "a function of one score, traceable by JAX")
     name = getattr(function, "__name__", "activation") if name is None else name
-    values = np.asarray(jax.vmap(function)(jnp.asarray(_GRID)))
+    try:
+        values = np.asarray(jax.vmap(function)(jnp.asarray(_GRID)))
+    except (TypeError, ValueError, IndexError) as error:  # what JAX raises for other functions
+        told = f"a function of one score, traceable by JAX; calling it raised: {error}"
+        raise InvalidArgument("function", name, told.splitlines()[0]) from error
     if values.shape != _GRID.shape or np.isnan(values).any():
         raise InvalidArgument("function", name, "finite, and a number for each score")
     if not values.min() >= 0.0 and not sum_can_vanish:
@@ -102,17 +106,23 @@ def normalized_activation(
     return Normalization(name, weights, slope / at_zero)
 
 
-@cache
 def affine(C: float) -> Normalization:
     """`f(x) = 1 + C x`, `C > 0`; the sum can vanish (see `normalized_activation`)."""
-    C = check_real("C", C, low=0.0, low_open=True)
+    return _affine(check_real("C", C, low=0.0, low_open=True))
+
+
+def squared_affine(C: float) -> Normalization:
+    """`f(x) = (1 + C x)²`, `C > 0`."""
+    return _squared_affine(check_real("C", C, low=0.0, low_open=True))
+
+
+@cache
+def _affine(C: float) -> Normalization:
     return normalized_activation(lambda x: 1 + C * x, name=f"1 + {C:g}x", sum_can_vanish=True)
 
 
 @cache
-def squared_affine(C: float) -> Normalization:
-    """`f(x) = (1 + C x)²`, `C > 0`."""
-    C = check_real("C", C, low=0.0, low_open=True)
+def _squared_affine(C: float) -> Normalization:
     return normalized_activation(lambda x: (1 + C * x) ** 2, name=f"(1 + {C:g}x)²")
 
 

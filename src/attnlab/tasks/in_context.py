@@ -6,6 +6,7 @@ Source: Section 2 of he2025 (one task), Appendices B.3 (covariance) and B.4 (sev
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
@@ -134,9 +135,11 @@ class InContextRegression(eqx.Module):
         return mask
 
     def with_length(self, length: int) -> InContextRegression:
-        """The same task with prompts of another length."""
-        length = check_integer("length", length, minimum=1)
-        return eqx.tree_at(lambda task: task.length, self, length)
+        """The same task with prompts of another length. Raises `InvalidArgument`."""
+        other = copy.copy(self)
+        # a static field, which `eqx.tree_at` does not reach; the constructor refuses traced leaves
+        object.__setattr__(other, "length", check_integer("length", length, minimum=1))
+        return other
 
     def sample(
         self,
