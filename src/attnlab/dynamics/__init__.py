@@ -4,15 +4,17 @@ Single-location students are trained in their five overlaps, where a step costs 
 dimension, or in `R^d` where fixed prompts need it. Everything returns labelled datasets.
 """
 
+from .circuit_history import CircuitMeasure as CircuitMeasure
+from .circuit_history import tail_average as tail_average
 from .empirical import empirical_gradient_descent as empirical_gradient_descent
 from .flow import gradient_flow as gradient_flow
 from .projected import projected_gradient_descent as projected_gradient_descent
+from .prompt_loss import sampled_risk as sampled_risk
 from .stability import convergence_rates as convergence_rates
 from .stability import transverse_stability as transverse_stability
 from .stationary import stationary_points as stationary_points
 from .stochastic import stochastic_gradient_descent as stochastic_gradient_descent
 from .training import Run as Run
-from .training import sampled_risk as sampled_risk
 from .training import train as train
 from .vectors import projected_gradient_descent_vectors as projected_gradient_descent_vectors
 from .vectors import stochastic_gradient_descent_vectors as stochastic_gradient_descent_vectors

@@ -1,7 +1,8 @@
 """Training a layer on fresh prompts with any Optax optimiser: one compiled loop for all runs.
 
-A layer is an Equinox module called on a batch of prompts, `layer(X) -> (batch,)`; its
-floating-point arrays are trained by the gradient of the mean squared error.
+A layer is an Equinox module called on a batch of prompts, `layer(X) -> (batch,)` for single-location
+tasks and `layer(X, y, xq) -> (batch,)` or `(batch, outputs)` in context; its floating-point arrays
+are trained by the gradient of the mean squared error, summed over outputs.
 """
 
 from __future__ import annotations
@@ -17,13 +18,28 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
+from .._core.precision import float64
+from .circuit_history import LONG_NAMES, default_measure
 from .loop import Loop, run_loop
+from .prompt_loss import (
+    check_fits,
+    prompt_numbers,
+    squared_errors,
+    with_jax_arrays,
+)
+from .prompt_loss import sampled_risk as sampled_risk
 from .vectors import check_memory, run_keys
 
 if TYPE_CHECKING:
     import xarray
 
 Measure = Callable[[Any], dict[str, Any]]
+
+_ALWAYS = {
+    "risk": "risk on test prompts, label noise included",
+    "risk_error": "standard error of the risk",
+}
+_LONG_NAMES = _ALWAYS | LONG_NAMES
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,7 @@ class Run:
 
     def layer_of(self, run: int) -> Any:
         """The layer of one of several runs."""
-        return jax.tree.map(lambda leaf: leaf[run] if eqx.is_array(leaf) else leaf, self.layer)
+        return _run(self.layer, run)
 
 
 class _Training(Loop):
@@ -45,7 +61,7 @@ class _Training(Loop):
     test_keys: PRNGKeyArray
     optimizer: Any = eqx.field(static=True)
     fixed: Any = eqx.field(static=True)  # the layer without its arrays
-    measure: Measure | None = eqx.field(static=True)
+    measures: tuple[Measure, ...] = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     test_prompts: int = eqx.field(static=True)
     dtype: Any = eqx.field(static=True)
@@ -71,11 +87,13 @@ class _Training(Loop):
         prompts = self.task.sample(key, self.test_prompts, dtype=self.dtype)
         losses = self._losses(weights, prompts).astype(jnp.float64)
         error = jnp.std(losses, ddof=1) / jnp.sqrt(float(self.test_prompts))
-        measured = {} if self.measure is None else self.measure(eqx.combine(weights, self.fixed))
-        return {"risk": jnp.mean(losses), "risk_error": error, **measured}
+        shot = {"risk": jnp.mean(losses), "risk_error": error}
+        for measure in self.measures:
+            shot |= measure(eqx.combine(weights, self.fixed))
+        return shot
 
     def _losses(self, weights: Any, prompts: Any) -> Any:
-        return (eqx.combine(weights, self.fixed)(prompts.X) - prompts.y) ** 2
+        return squared_errors(eqx.combine(weights, self.fixed), prompts)
 
 
 def train(
@@ -98,10 +116,13 @@ def train(
 
     - `layer`: an Equinox module; or, when `runs` is given, a function `key -> module`, called once
       per run. All runs train in one compiled loop.
-    - `task`: anything with `sample(key, batch, dtype=)` that gives `.X` and `.y`.
+    - `task`: anything with `sample(key, batch, dtype=)` that gives `.inputs` and `.target`, or `.X`
+      and `.y`.
     - `optimizer`: from Optax, e.g. `optax.adam(1e-3)`.
     - `save_every`: steps between records (default: a hundredth of `steps`).
-    - `measure`: a function `layer -> {name: array}`, traceable by JAX, recorded at saved steps.
+    - `measure`: a function `layer -> {name: array}`, traceable by JAX, recorded at saved steps; its
+      attribute `dims`, if any, names the axes. The circuits of `MultiHeadAttention` and
+      `KernelHeads` are recorded unasked (`CircuitMeasure`, which can add the whole matrices).
     - `test_prompts`: prompts on which the risk is estimated at saved steps, the same at all steps.
     - `dtype` of prompts and weights.
 
@@ -109,7 +130,7 @@ def train(
 
     **Returns:** a `Run`. Its history has, on `(run, step)` (`step` alone without `runs`), `risk`
     (mean squared error on the test prompts, label noise included) with the standard error
-    `risk_error`, and what `measure` gave; `status` is `"ok"` or `"diverged"`.
+    `risk_error`, and what was measured; `status` is `"ok"` or `"diverged"`.
 
     Raises `InvalidArgument` before any step is made; `RunInterrupted` on Ctrl-C, with the history
     until then.
@@ -126,88 +147,90 @@ def train(
         raise InvalidArgument("optimizer", optimizer, "an Optax gradient transformation")
     if runs is None and not isinstance(layer, eqx.Module):
         raise InvalidArgument("layer", layer, "an Equinox module (or give runs)")
+    if runs is None:
+        layer = with_jax_arrays(layer)
+        _check_finite(layer)
     if runs is not None and (isinstance(layer, eqx.Module) or not callable(layer)):
         raise InvalidArgument("layer", layer, "a function key -> module when runs are given")
-    sizes = [getattr(task, name, None) or 1 for name in ("length", "dim")]
     for name, prompts in (("batch_size", batch_size), ("test_prompts", test_prompts)):
-        check_memory(name, prompts, count * int(np.prod(sizes)), dtype)
+        check_memory(name, prompts, count * prompt_numbers(task), dtype)
 
     keys = jax.vmap(lambda k: jax.random.split(k, 3), out_axes=1)(run_keys(key, count))
     if runs is None:
         stacked = jax.tree.map(lambda a: a[None] if eqx.is_array(a) else a, layer)
     else:
-        stacked = eqx.filter_vmap(layer)(keys[0])
+        stacked = eqx.filter_vmap(lambda k: with_jax_arrays(layer(k)))(keys[0])
     weights, fixed = eqx.partition(stacked, eqx.is_inexact_array)
     if any(eqx.is_array(leaf) for leaf in jax.tree.leaves(fixed)):
         raise InvalidArgument("layer", layer, "a module whose arrays are all of floating point")
-    weights = jax.tree.map(lambda leaf: leaf.astype(dtype), weights)
+    check_fits(_run(stacked, 0), task)
+    measures = [m for m in (default_measure(stacked), measure) if m is not None]
+    with float64():  # so that float64 is kept where it is asked for
+        weights = jax.tree.map(lambda leaf: leaf.astype(dtype), weights)
+        task = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), task)
+        memory = jax.vmap(optimizer.init)(weights)
     loop = _Training(
-        task=jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), task),
+        task=task,
         data_keys=keys[1],
         test_keys=keys[2],
         optimizer=optimizer,
         fixed=fixed,
-        measure=measure,
+        measures=tuple(measures),
         batch_size=batch_size,
         test_prompts=test_prompts,
         dtype=jnp.dtype(dtype),
     )
     last: list[Any] = []
     single = runs is None
+    dims: dict[str, tuple[str, ...]] = {}
+    for each in measures:
+        dims |= getattr(each, "dims", {})
     history = run_loop(
         loop,
-        (weights, jax.vmap(optimizer.init)(weights)),
+        (weights, memory),
         steps=steps,
         save_every=save_every,
         label="training",
-        finish=lambda at, shots: _history(at, shots, single),
+        finish=lambda at, shots: _history(at, shots, dims, single),
         note=lambda shot: f"risk {np.mean(shot['risk']):.4g}",
         keep_state=last.append,
     )
     trained = eqx.combine(last[-1][0], fixed)
-    if single:
-        trained = jax.tree.map(lambda a: a[0] if eqx.is_inexact_array(a) else a, trained)
-    return Run(trained, history)
+    return Run(_run(trained, 0) if single else trained, history)
 
 
-def sampled_risk(
-    layer: Any, task: Any, *, key: PRNGKeyArray, samples: int, batch: int = 2000
-) -> tuple[float, float]:
-    """The risk of a layer on a task by sampling: `(mean, standard_error)`, label noise included.
-
-    Prompts are drawn in batches of `batch`, which bounds the memory. Raises `InvalidArgument`.
-    """
-    samples = check_integer("samples", samples, minimum=2)
-    batch = min(check_integer("batch", batch, minimum=1), samples)
-    rounds = -(-samples // batch)
-    weights, fixed = eqx.partition(layer, eqx.is_array)
-    losses = np.asarray(_sampled_losses(weights, fixed, task, key, batch, rounds), np.float64)
-    losses = losses.ravel()[:samples]
-    return float(losses.mean()), float(losses.std(ddof=1) / np.sqrt(samples))
+def _run(layers: Any, run: int) -> Any:
+    """One of the layers that are stacked along the leading axis of their arrays."""
+    return jax.tree.map(lambda leaf: leaf[run] if eqx.is_array(leaf) else leaf, layers)
 
 
-@eqx.filter_jit
-def _sampled_losses(
-    weights: Any, fixed: Any, task: Any, key: PRNGKeyArray, batch: int, rounds: int
-) -> Any:
-    def one(i: Any) -> Any:
-        prompts = task.sample(jax.random.fold_in(key, i), batch)
-        return (eqx.combine(weights, fixed)(prompts.X) - prompts.y) ** 2
-
-    return jax.lax.map(one, jnp.arange(rounds))
+def _check_finite(layer: Any) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(layer):
+        if eqx.is_inexact_array(leaf) and not np.isfinite(np.asarray(leaf)).all():
+            name = jax.tree_util.keystr(path)
+            shown = f"{type(layer).__name__} with NaN or infinity in {name}"
+            raise InvalidArgument("layer", shown, "a module of finite weights")
 
 
-def _history(at: np.ndarray, shots: dict[str, np.ndarray], single: bool) -> xarray.Dataset:
+def _history(
+    at: np.ndarray,
+    shots: dict[str, np.ndarray],
+    dims: dict[str, tuple[str, ...]],
+    single: bool,
+) -> xarray.Dataset:
     import xarray
 
-    data = {}
+    data: dict[str, Any] = {}
     for name, value in shots.items():
-        extra = tuple(f"{name}_{n}" for n in range(value.ndim - 2))
+        axes = value.ndim - 2
+        extra = dims.get(name, ())[:axes]
+        extra += tuple(f"{name}_{n}" for n in range(len(extra), axes))
         data[name] = ("run", "step", *extra), np.swapaxes(value, 0, 1)
     dataset = xarray.Dataset(data)
     dataset = dataset.assign_coords(run=np.arange(dataset.sizes["run"]), step=at)
-    dataset["risk"].attrs["long_name"] = "risk on test prompts, label noise included"
-    dataset["risk_error"].attrs["long_name"] = "standard error of the risk"
+    for name, text in _LONG_NAMES.items():
+        if name in dataset and (name in _ALWAYS or name in dims):
+            dataset[name].attrs["long_name"] = text
     finite = np.isfinite(shots["risk"]).all(axis=0)
     dataset["status"] = ("run", np.where(finite, "ok", "diverged"))
     return dataset.isel(run=0, drop=True) if single else dataset
