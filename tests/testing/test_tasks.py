@@ -10,6 +10,8 @@ import pytest
 import attnlab as al
 from attnlab.errors import InvalidArgument
 from attnlab.testing import InvariantError, check_task
+from attnlab.testing.in_context import check_in_context_laws
+from attnlab.testing.invariants import Invariants
 
 
 @pytest.mark.parametrize(
@@ -134,3 +136,53 @@ def test_bad_arguments_are_refused():
         check_task(Mean(), batch=10)
     with pytest.raises(InvalidArgument, match="seed"):
         check_task(Mean(), seed=-1)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        al.InContextRegression(3, 4, covariance=np.diag([4.0, 1.0, 0.2])),
+        al.InContextRegression(1, 1, noise_std=0.0),
+        al.InContextRegression(4, 6, supports=[[0, 1], [1, 2]], coefficients="independent"),
+    ],
+    ids=["anisotropic", "smallest", "two tasks"],
+)
+def test_in_context_regression_follows_its_laws(task):
+    held = check_task(task)
+    assert {"same in float64", "covariates", "coefficients", "query's noise"} <= set(held)
+
+
+TWO = al.InContextRegression(4, 3, noise_std=0.5, supports=[[0, 1], [1, 2]])
+DRAWN = TWO.sample(jax.random.key(2), 2000)
+
+
+@pytest.mark.parametrize(
+    ("change", "violated"),
+    [
+        (lambda p: p._replace(yq=p.yq[:, 0]), "query and coefficients"),
+        (lambda p: p._replace(beta=p.beta.at[0].set(jnp.nan)), "query and coefficients"),
+        (lambda p: p._replace(X=1.1 * p.X), "covariates"),
+        (lambda p: p._replace(xq=p.xq.at[:, 0].set(p.xq[:, 1])), "query"),
+        (lambda p: p._replace(beta=p.beta + 0.01), "coefficients"),
+        (lambda p: p._replace(beta=1.2 * p.beta), "coefficients"),
+        (lambda p: p._replace(beta=p.beta.at[:, 0, 1].multiply(-1)), "coefficients"),
+        (lambda p: p._replace(y=p.y[..., ::-1]), "response noise"),
+        (lambda p: p._replace(yq=p.yq + 0.2), "query's noise"),
+    ],
+)
+def test_wrong_laws_of_in_context_regression_are_found(change, violated):
+    found = Invariants("a sample")
+    check_in_context_laws(found, TWO, change(DRAWN))
+    with pytest.raises(InvariantError) as caught:
+        found.result()
+    assert violated in caught.value.violations
+
+
+def test_responses_of_in_context_regression_need_an_axis_for_the_examples():
+    class Short(al.InContextRegression):
+        def sample(self, key, batch, *arguments, **options):
+            prompts = super().sample(key, batch, *arguments, **options)
+            return prompts._replace(y=prompts.y[:, 0])
+
+    with pytest.raises(InvariantError, match="y has shape"):
+        check_task(Short(4, 3))

@@ -11,7 +11,8 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.precision import float64
-from ..tasks import SingleLocation
+from ..tasks import InContextRegression, SingleLocation
+from .in_context import check_in_context_laws
 from .invariants import Invariants, shown
 
 # Chance that a correct sampler fails one of the laws: 5.5 standard errors, about 4e-8 each.
@@ -23,12 +24,15 @@ def check_task(task: Any, *, seed: int = 0, batch: int = 2000) -> tuple[str, ...
     """Checks what the library relies on in a task that can be sampled.
 
     **Any task** has `dim` and `sample(key, batch)`, which returns prompts with tokens `X`, shape
-    `(batch, length, dim)`, and labels `y`, shape `(batch,)` (or `(batch, outputs)`). The sample is
+    `(batch, length, dim)`, and labels `y`, shape `(batch,)` (or `(batch, outputs)`), or, if the
+    prompts have a query `xq`, `(batch, length)` (or `(batch, length, outputs)`). The sample is
     finite, depends on the key alone, not on the precision that the caller runs in nor on `jit`; its
     prompts are distinct and equally distributed; a batch of 0 is refused.
 
     **A `SingleLocation`** (or a subclass) also follows its declared laws: where the informative
-    token stands, mean and variance of informative and other tokens, and the labels.
+    token stands, mean and variance of informative and other tokens, and the labels. **An
+    `InContextRegression`** as well: covariance, coefficients (their supports, and whether tasks
+    share them) and noise.
 
     `batch` prompts are drawn with `seed`. Returns the names of the invariants. Raises
     `InvariantError` for those that fail, `InvalidArgument` for bad arguments.
@@ -51,6 +55,8 @@ def check_task(task: Any, *, seed: int = 0, batch: int = 2000) -> tuple[str, ...
     found.require("refuses an empty batch", lambda: _refuses_empty(task, key))
     if isinstance(task, SingleLocation):
         _check_single_location(found, task, prompts)
+    if isinstance(task, InContextRegression):
+        check_in_context_laws(found, task, prompts)
     return found.result()
 
 
@@ -60,7 +66,8 @@ def _shapes(task: Any, key: Any) -> str | None:
     X, y = jnp.asarray(prompts.X), jnp.asarray(prompts.y)
     if X.ndim != 3 or X.shape[0] != _FEW or X.shape[2] != dim:
         return f"X has shape {X.shape} for batch {_FEW} and dim {dim}"
-    if y.shape[:1] != (_FEW,) or y.ndim > 2:
+    wanted = (_FEW, X.shape[1]) if hasattr(prompts, "xq") else (_FEW,)
+    if y.shape[: len(wanted)] != wanted or y.ndim > len(wanted) + 1:
         return f"y has shape {y.shape} for batch {_FEW}"
     length = getattr(task, "length", None)
     if length is not None and X.shape[1] != length:
