@@ -49,7 +49,7 @@ class MeanSpectrum(NamedTuple):
         largest = float(np.max(self.values, initial=0.0))  # of the order of the larger size
         relative = 1e-14 + 4 * np.finfo(float).eps * math.sqrt(largest)
         rounding = relative * (float(np.sum(np.abs(terms))) + abs(fixed))
-        return value + fixed, abs(value - other) + rounding
+        return value + fixed, float(abs(value - other) + rounding)
 
 
 @functools.lru_cache(maxsize=32)
