@@ -16,6 +16,14 @@ from .in_context_risks import ridge_risk as ridge_risk
 from .in_context_risks import zero_prediction_risk as zero_prediction_risk
 from .one_step_risk import independent_tasks_risk as independent_tasks_risk
 from .one_step_risk import optimal_preconditioner as optimal_preconditioner
+from .proportional import marchenko_pastur as marchenko_pastur
+from .proportional import proportional_bayes_risk as proportional_bayes_risk
+from .proportional import proportional_gradient_descent_risk as proportional_gradient_descent_risk
+from .proportional import proportional_least_squares_risk as proportional_least_squares_risk
+from .proportional import proportional_optimal_step as proportional_optimal_step
+from .proportional import proportional_ratio_bound as proportional_ratio_bound
+from .proportional import proportional_ratio_to_bayes as proportional_ratio_to_bayes
+from .proportional import proportional_ridge_risk as proportional_ridge_risk
 from .single_location import best_linear_predictor as best_linear_predictor
 from .single_location import best_linear_predictor_risk as best_linear_predictor_risk
 from .single_location import zero_predictor_risk as zero_predictor_risk

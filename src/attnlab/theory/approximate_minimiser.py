@@ -123,9 +123,35 @@ def single_head_minimiser(task: InContextRegression) -> KernelHeads:
     return KernelHeads(np.array([1 / root]), np.array([mu]))
 
 
+def whitening(omega: Float[np.ndarray, " heads"], dim: int) -> Float[np.ndarray, "heads heads"]:
+    """A matrix `T` with `Tᵀ exp(d ωωᵀ) T = I`: coordinates `μ = Tu` in which heads that are small
+    or close to each other are told apart.
+
+    Raises `InvalidArgument` where heads coincide.
+    """
+    from scipy.linalg import solve_triangular
+
+    scale, triangle, columns, _ = _factor(omega, dim)
+    inverse = solve_triangular(triangle, np.eye(len(omega)))
+    rows = np.empty_like(inverse)
+    rows[columns] = inverse
+    return scale[:, None] * rows
+
+
 def _solve(omega: np.ndarray, dim: int, cost: float) -> tuple[np.ndarray, float]:
     """The optimal `μ` and the gain `s/(1+s)` for one `ω` of shape `(H,)`."""
-    from scipy.linalg import qr, solve_triangular
+    from scipy.linalg import solve_triangular
+
+    scale, triangle, columns, aligned = _factor(omega, dim)
+    s = float(aligned @ aligned) / (cost * dim)
+    solved = np.empty(len(omega))
+    solved[columns] = solve_triangular(triangle, aligned)
+    return scale * solved / (math.sqrt(dim) * cost * (1 + s)), s / (1 + s)
+
+
+def _factor(omega: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`Φ diag(scale) = QR` with columns reordered: the scale, `R`, the order, and `Qᵀe_1`."""
+    from scipy.linalg import qr
 
     x = math.sqrt(dim) * omega
     count = math.ceil(float(np.max(x**2)) + 12 * float(np.max(np.abs(x)))) + 40
@@ -140,12 +166,7 @@ def _solve(omega: np.ndarray, dim: int, cost: float) -> tuple[np.ndarray, float]
     if pivots[-1] < _SMALLEST_PIVOT * pivots[0]:
         allowed = "of different heads (heads of equal omega act as one: give each value once)"
         raise InvalidArgument("omega", omega, allowed)
-    aligned = basis[int(np.flatnonzero(order == 1)[0])]
-    s = float(aligned @ aligned) / (cost * dim)
-    solved = np.empty(len(x))
-    solved[columns] = solve_triangular(triangle, aligned)
-    mu = powers[0] * solved / (math.sqrt(dim) * cost * (1 + s))
-    return mu, s / (1 + s)
+    return powers[0], triangle, columns, basis[int(np.flatnonzero(order == 1)[0])]
 
 
 def _finite(name: str, value: Any) -> np.ndarray:
