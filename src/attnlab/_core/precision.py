@@ -22,7 +22,13 @@ def float64() -> AbstractContextManager[Any]:
 
 def to_float64(tree: Any) -> Any:
     """Every leaf as a float64 JAX array. Call it inside `float64()`."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf).astype(jnp.float64), tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(_fresh(leaf)).astype(jnp.float64), tree)
+
+
+def _fresh(leaf: Any) -> Any:
+    """A copy of a NumPy array: JAX may remember the float32 version of one that a function compiled
+    outside of the scope closes over, and would answer with that."""
+    return np.array(leaf) if isinstance(leaf, np.ndarray) else leaf
 
 
 def to_numpy(tree: Any) -> Any:

@@ -63,6 +63,7 @@ def as_tokens(
     xq: Float[Array, "*batch dim"],
 ) -> tuple[Array, Array]:
     """Context tokens `(x_ℓ, y_ℓ)` and the query token `(x_q, 0)` (eq. (2.1) of he2025)."""
+    X, y, xq = jnp.asarray(X), jnp.asarray(y), jnp.asarray(xq)  # NumPy float64 included
     labels = y[..., None] if y.ndim == X.ndim - 1 else y
     query = jnp.zeros((*xq.shape[:-1], labels.shape[-1]), xq.dtype)
     return jnp.concatenate([X, labels], -1), jnp.concatenate([xq, query], -1)
