@@ -22,8 +22,6 @@ from ..students import KernelHeads
 from .approximate_minimiser import OptimalOutputs, whitening
 from .heads_risk import check_scalar_heads
 
-_NEWTON_STEPS = 12
-
 
 class Minimum(NamedTuple):
     """Where a search ended, for each start.
@@ -51,13 +49,13 @@ class Profile(NamedTuple):
 
 
 def minimise(
-    risk: Any, heads: KernelHeads | None = None, *, tolerance: float = 1e-9, max_steps: int = 400
+    risk: Any, heads: KernelHeads | None = None, *, tolerance: float = 1e-9, max_steps: int = 200
 ) -> Minimum:
     """Local minimisers of `risk` from the starts `heads` (leading axes: several starts at once).
 
     **Arguments:** `risk`: anything with `value_of(omega, mu)`, such as `population_risk(task,
     heads)` or `approximate_risk(task, heads)`; `heads`: default those of the risk; `tolerance`
-    on the gradient's norm; `max_steps` of the quasi-Newton search, which Newton steps complete.
+    on the gradient's norm; `max_steps` of Newton's method in a trust region.
 
     Raises `InvalidArgument` for heads with more than one number each.
     """
@@ -69,7 +67,7 @@ def minimise(
     start = np.concatenate([np.asarray(heads.omega), np.asarray(heads.mu)], -1).reshape(-1, 2 * n)
     with float64():
         exact, points = to_float64((risk, start))
-        found = to_numpy(_search(exact, points, max_steps))
+        found = to_numpy(_search(exact, points, jnp.asarray(tolerance), max_steps))
     points, value, gradient, eigenvalues = (x.reshape((*batch, *x.shape[1:])) for x in found)
     floor = -1e-6 * np.abs(eigenvalues).max(-1)
     good = (gradient <= tolerance) & (eigenvalues.min(-1) >= floor)
@@ -124,40 +122,88 @@ def _dim_of(risk: Any) -> int:
     return round(float(dim)) if dim is not None else 1
 
 
+class _State(NamedTuple):
+    """One search: the point, what the risk looks like there, the radius of trust."""
+
+    point: Array
+    value: Array
+    gradient: Array
+    hessian: Array
+    radius: Array
+    step: Array
+
+
 @eqx.filter_jit
-def _search(risk: Any, starts: Array, max_steps: int) -> tuple[Array, Array, Array, Array]:
-    import optimistix
+def _search(risk: Any, starts: Array, tolerance: Array, max_steps: int) -> tuple[Array, ...]:
+    """Newton's method in a trust region; the saddle-free form, so that it ends in minima.
 
-    solver: Any = optimistix.BFGS(rtol=1e-9, atol=1e-12)
+    One evaluation in each step and one traced copy of the risk: its compilation is what costs.
+    """
 
-    def value_at(point: Array, exact: Any) -> Array:
-        omega, mu = jnp.split(point, 2)
-        return exact.value_of(omega, mu)
+    def look(point: Array) -> tuple[Array, Array, Array]:
+        return _value_gradient_hessian(risk, point)
 
-    def newton(_: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        point, gradient = state
-        values, vectors = jnp.linalg.eigh(jax.hessian(value_at)(point, risk))
-        # saddle-free: along negative or flat directions a bounded step downhill
-        size = jnp.maximum(jnp.abs(values), 1e-12 * jnp.max(jnp.abs(values)))
-        shift = vectors @ ((vectors.T @ gradient) / size)
-        shift = shift / jnp.maximum(1.0, jnp.linalg.norm(shift))
-        trial = point - shift
-        slope = jax.grad(value_at)(trial, risk)
-        better = jnp.linalg.norm(slope) < jnp.linalg.norm(gradient)
-        better &= value_at(trial, risk) <= value_at(point, risk) + 1e-12
-        return jnp.where(better, trial, point), jnp.where(better, slope, gradient)
+    def going(state: _State) -> Array:
+        far = jnp.linalg.norm(state.gradient) > tolerance
+        return far & (state.radius > 1e-12) & (state.step < max_steps)
 
-    def one(start: Array) -> tuple[Array, Array, Array, Array]:
-        found: Any = optimistix.minimise(
-            value_at, solver, start, args=risk, max_steps=max_steps, throw=False
-        )
-        point = found.value
-        state = point, jax.grad(value_at)(point, risk)
-        point, gradient = jax.lax.fori_loop(0, _NEWTON_STEPS, newton, state)
-        eigenvalues = jnp.linalg.eigvalsh(jax.hessian(value_at)(point, risk))
-        return point, value_at(point, risk), jnp.linalg.norm(gradient), eigenvalues
+    def advance(state: _State) -> _State:
+        begun = state.step > 0
+        values, vectors = jnp.linalg.eigh(state.hessian)
+        slope = jnp.where(begun, vectors.T @ state.gradient, 0.0)
+        size = jnp.maximum(jnp.abs(values), 1e-13 * jnp.max(jnp.abs(values)))
+        along = slope / size
+        length = jnp.linalg.norm(along)
+        along = along * jnp.minimum(1.0, state.radius / jnp.maximum(length, 1e-300))
+        trial = state.point - vectors @ along
+        value, gradient, hessian = look(trial)
+        promised = along @ slope - along @ (values * along) / 2
+        kept = (state.value - value) / jnp.maximum(jnp.abs(promised), 1e-300)
+        # below rounding the value says nothing, and the gradient decides
+        calmer = jnp.linalg.norm(gradient) < jnp.linalg.norm(state.gradient)
+        rounding = 1e-13 * jnp.abs(state.value)
+        small = jnp.abs(value - state.value) <= rounding
+        good = jnp.isfinite(value) & jnp.where(small, calmer, kept > 0.05)
+        good |= ~begun
+        used = jnp.linalg.norm(along)
+        grown = jnp.where(small | (kept > 0.7), jnp.maximum(state.radius, 2 * used), state.radius)
+        radius = jnp.where(begun, jnp.where(good, grown, used / 4), state.radius)
+        new = _State(trial, value, gradient, hessian, radius, state.step + 1)
+        stay = state._replace(radius=radius, step=state.step + 1)
+        return jax.tree.map(lambda x, y: jnp.where(good, x, y), new, stay)
+
+    def one(start: Array) -> tuple[Array, ...]:
+        radius, step = jnp.asarray(0.5), jnp.asarray(0)
+        # a first step of length 0 evaluates the start: no second copy of the risk is traced
+        unseen = jnp.full_like(start, jnp.inf)
+        state = _State(start, jnp.asarray(jnp.inf), unseen, jnp.eye(len(start)), radius, step)
+        state = jax.lax.while_loop(going, advance, state)
+        eigenvalues = jnp.linalg.eigvalsh(state.hessian)
+        return state.point, state.value, jnp.linalg.norm(state.gradient), eigenvalues
 
     return jax.vmap(one)(starts)
+
+
+def _value_gradient_hessian(risk: Any, point: Array) -> tuple[Array, Array, Array]:
+    """By differences of gradients: central ones in `ω`; in `μ`, where `∂R/∂μ` is affine, one is
+    exact. They need no second derivatives of the risk, and cost as much."""
+    n = len(point) // 2
+    h = 1e-4
+    moves = jnp.eye(2 * n)
+    shifts = jnp.concatenate([jnp.zeros((1, 2 * n)), h * moves[:n], -h * moves[:n], moves[n:]])
+    omega, mu = jnp.split(point + shifts, 2, axis=-1)
+
+    def values_of(w: Array, m: Array) -> tuple[Array, Array]:
+        values = risk.value_of(w, m)
+        return jnp.sum(values), values
+
+    (_, values), slopes = jax.value_and_grad(values_of, argnums=(0, 1), has_aux=True)(omega, mu)
+    gradients = jnp.concatenate(slopes, -1)
+    curved = (gradients[1 : n + 1] - gradients[n + 1 : 2 * n + 1]) / (2 * h)
+    affine = (gradients[2 * n + 1 :] - gradients[0])[:, n:]
+    mixed = curved[:, n:]
+    hessian = jnp.block([[curved[:, :n], mixed], [mixed.T, affine]])
+    return values[0], gradients[0], (hessian + hessian.T) / 2
 
 
 @eqx.filter_jit
