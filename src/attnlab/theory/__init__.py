@@ -28,8 +28,8 @@ from .population import population_risk as population_risk
 from .risk import ErrorEstimate as ErrorEstimate
 from .risk import SingleLocationRisk as SingleLocationRisk
 from .setting import Components as Components
-from .softmax_engine import softmax_moments as softmax_moments
 from .small_heads import small_heads_distance as small_heads_distance
 from .small_heads import small_heads_risk_slope as small_heads_risk_slope
+from .softmax_engine import softmax_moments as softmax_moments
 from .wishart import MeanSpectrum as MeanSpectrum
 from .wishart import mean_spectrum as mean_spectrum

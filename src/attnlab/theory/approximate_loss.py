@@ -23,6 +23,8 @@ from .._core.errors import InvalidArgument, check_choice, is_traced
 from ..students import KernelHeads
 from ..tasks import InContextRegression
 from .heads_risk import HeadsRisk, check_isotropic, check_scalar_heads
+from .in_context import in_context_risk
+from .risk import ErrorEstimate
 
 Form = Literal["he2025", "radial", "expansion"]
 _LARGEST_EXPONENT = 600.0
@@ -31,8 +33,8 @@ _LARGEST_EXPONENT = 600.0
 class ApproximateLoss(HeadsRisk):
     """An approximation of the risk of kernel heads; see the module for its three forms.
 
-    It is not the risk: `method` says so, and at small lengths or large `ω` the difference is of
-    the order of the risk itself. It is called like the exact one.
+    It is not the risk: `method` says so, `error` by how much, and at small lengths or large `ω`
+    that is of the order of the risk itself. It is called like the exact one.
     """
 
     method: ClassVar[str] = "approximation"
@@ -60,6 +62,22 @@ class ApproximateLoss(HeadsRisk):
             pairs = _quadratic(product * _radial_slope(product, self.dim), mu)
             value = value + (pairs + 2 * rest * own) / self.length
         return value
+
+    @property
+    def error(self) -> ErrorEstimate:
+        """How far the approximation is from the exact risk: their difference at given heads (as a
+        number: at its own), with the exact risk's own error estimate added."""
+        task = InContextRegression(
+            round(float(self.dim)),
+            round(float(self.length)),
+            noise_std=float(self.noise_variance) ** 0.5,
+        )
+
+        def distance(heads: KernelHeads) -> Any:
+            exact = in_context_risk(task, heads)
+            return np.abs(self(heads) - exact.value) + exact.error(heads)
+
+        return ErrorEstimate(distance, reference=lambda: self.heads)
 
     def check_heads(self, heads: KernelHeads) -> None:
         if is_traced(heads.omega, self.dim):
