@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "theory": {"tasks", "students"},
     "dynamics": {"tasks", "students", "theory"},
     "estimators": {"tasks", "students", "theory"},
-    "circuits": {"students", "tasks"},
+    "circuits": {"tasks", "students", "theory", "estimators"},
     "records": set(),
     "claims": {"records"},
     "testing": LIBRARY,

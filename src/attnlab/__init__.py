@@ -21,6 +21,7 @@ from attnlab._version import __version__
 
 if TYPE_CHECKING:
     from attnlab import (
+        circuits,
         claims,
         dynamics,
         errors,
@@ -77,6 +78,7 @@ _EXPORTS = {
 }
 _MODULES = frozenset(
     {
+        "circuits",
         "claims",
         "dynamics",
         "errors",
@@ -106,6 +108,7 @@ __all__ = [
     "SingleLocation",
     "SoftmaxAttention",
     "__version__",
+    "circuits",
     "claims",
     "dynamics",
     "errors",
