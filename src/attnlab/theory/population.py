@@ -5,22 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.errors import InvalidArgument
-from ..students import PointwiseAttention
-from ..tasks import SeveralLocations, SingleLocation
+from ..students import KernelHeads, PointwiseAttention
+from ..tasks import InContextRegression, SeveralLocations, SingleLocation
+from .in_context import InContextRisk, in_context_risk
 from .pointwise import pointwise_risk
 from .risk import SingleLocationRisk
 from .several_locations import several_locations_risk
 
 
-def population_risk(task: Any, student: Any) -> SingleLocationRisk:
+def population_risk(task: Any, student: Any) -> SingleLocationRisk | InContextRisk:
     """The exact risk `E (prediction - y)²` of a student on a task, label noise included.
 
-    Picks the most exact method there is and says which: see `risk.method` and `risk.error`.
+    Picks the most exact method there is and says which: see `risk.method` and `risk.error`. The
+    risk of a single-location student is a function of overlaps, that of `KernelHeads` one of heads.
 
     Raises `InvalidArgument` for a task or student that has no exact theory here.
     """
+    if isinstance(task, InContextRegression):
+        if not isinstance(student, KernelHeads):
+            allowed = "an attnlab.KernelHeads for this task; sample other students"
+            raise InvalidArgument("student", student, allowed)
+        return in_context_risk(task, student)
     if not isinstance(task, SingleLocation | SeveralLocations):
-        raise InvalidArgument("task", task, "an attnlab.SingleLocation or SeveralLocations")
+        allowed = "an attnlab.SingleLocation, SeveralLocations or InContextRegression"
+        raise InvalidArgument("task", task, allowed)
     if not isinstance(student, PointwiseAttention):
         raise InvalidArgument("student", student, "an attnlab.PointwiseAttention")
     if isinstance(task, SeveralLocations):

@@ -31,17 +31,21 @@ class ErrorEstimate(NDArrayOperatorsMixin):
 
     `error(overlaps)` is the estimate at these overlaps, in the risk's own units. `float(error)` is
     its largest value over a fixed set of realisable overlaps (corners, M, random ones), one number
-    for the whole risk, and in arithmetic and comparisons the estimate is that number.
+    for the whole risk, and in arithmetic and comparisons the estimate is that number. Risks of
+    other parameters than overlaps bring their own `reference` parameters.
     """
 
-    def __init__(self, pointwise: Callable[[Overlaps], Any]):
+    def __init__(
+        self, pointwise: Callable[[Any], Any], reference: Callable[[], Any] | None = None
+    ):
         self._pointwise = pointwise
+        self._reference = reference_overlaps if reference is None else reference
 
-    def __call__(self, overlaps: Overlaps) -> Float[np.ndarray, "*runs"]:
+    def __call__(self, overlaps: Any) -> Float[np.ndarray, "*runs"]:
         return self._pointwise(overlaps)
 
     def __float__(self) -> float:
-        return float(np.max(np.asarray(self._pointwise(reference_overlaps()))))
+        return float(np.max(np.asarray(self._pointwise(self._reference()))))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(float(self), dtype=dtype)

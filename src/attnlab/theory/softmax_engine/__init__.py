@@ -1,0 +1,18 @@
+"""One engine for softmax attention: expectations of ratios of sums over independent tokens.
+
+A weight `p_ℓ = e^{s_ℓ} / Z` couples all tokens through its normaliser `Z = Σ e^{s_k}`. With
+`1/Z = ∫ e^{-tZ} dt` the integrand factorises over tokens, so that every moment of the weights of
+one head is a single integral and of two heads a double one, at any length. Pure functions work
+under JAX's transformations inside `float64()`; `softmax_moments` is their checked form with an
+error estimate. Source: `docs/theory/softmax-engine`.
+"""
+
+from .checked import ProductCoefficients as ProductCoefficients
+from .checked import SoftmaxMoments as SoftmaxMoments
+from .checked import product_coefficients as product_coefficients
+from .checked import softmax_moments as softmax_moments
+from .grids import LADDER as LADDER
+from .grids import Resolution as Resolution
+from .moments import HeadMoments as HeadMoments
+from .moments import PairMoments as PairMoments
+from .moments import moments as moments
