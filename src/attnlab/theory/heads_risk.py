@@ -38,6 +38,10 @@ class HeadsRisk(eqx.Module):
     ) -> Float[Array, "*batch"]:
         """The risk. Pure, float64, called inside `float64()`."""
 
+    def check_kind(self, heads: Any) -> None:
+        """Raises `InvalidArgument` for heads of other kinds than the risk is for."""
+        check_scalar_heads(heads)
+
     def check_heads(self, heads: KernelHeads) -> None:
         """Raises `InvalidArgument` for concrete heads at which the risk is not defined."""
 
@@ -64,7 +68,8 @@ class HeadsRisk(eqx.Module):
         return KernelHeads(*self._apply("gradient_of", heads))
 
     def _apply(self, function: str, heads: KernelHeads) -> Any:
-        self.check_heads(check_scalar_heads(heads))
+        self.check_kind(heads)
+        self.check_heads(heads)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program
             risk, omega, mu = to_float64((self, heads.omega, heads.mu))
@@ -79,14 +84,20 @@ def _evaluate(risk: HeadsRisk, function: str, omega: Any, mu: Any) -> Any:
 def check_scalar_heads(heads: Any) -> KernelHeads:
     """`heads` if they are softmax heads with one `ω_h` and one `μ_h` each; raises
     `InvalidArgument`."""
+    check_softmax_heads(heads)
+    if jnp.shape(heads.omega) != jnp.shape(heads.mu):
+        allowed = f"one number for each head and task, of mu's shape {jnp.shape(heads.mu)}"
+        raise InvalidArgument("omega", heads.omega, allowed)
+    return heads
+
+
+def check_softmax_heads(heads: Any) -> KernelHeads:
+    """`heads` if they are `KernelHeads` with softmax; raises `InvalidArgument`."""
     if not isinstance(heads, KernelHeads):
         raise InvalidArgument("heads", heads, "an attnlab.KernelHeads")
     if heads.normalization.name != "softmax":
         name = heads.normalization.name
         raise InvalidArgument("normalization", name, "softmax, the only one with this theory")
-    if jnp.shape(heads.omega) != jnp.shape(heads.mu):
-        allowed = f"one number for each head and task, of mu's shape {jnp.shape(heads.mu)}"
-        raise InvalidArgument("omega", heads.omega, allowed)
     return heads
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from .._core.errors import InvalidArgument
 from ..students import KernelHeads, PointwiseAttention
@@ -13,7 +13,17 @@ from .risk import SingleLocationRisk
 from .several_locations import several_locations_risk
 
 
-def population_risk(task: Any, student: Any) -> SingleLocationRisk | InContextRisk:
+@overload
+def population_risk(
+    task: SingleLocation | SeveralLocations, student: PointwiseAttention
+) -> SingleLocationRisk: ...
+
+
+@overload
+def population_risk(task: InContextRegression, student: KernelHeads) -> InContextRisk: ...
+
+
+def population_risk(task: Any, student: Any) -> Any:
     """The exact risk `E (prediction - y)²` of a student on a task, label noise included.
 
     Picks the most exact method there is and says which: see `risk.method` and `risk.error`. The
