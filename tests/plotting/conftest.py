@@ -1,5 +1,7 @@
 """A figure with every mark, long texts, log axes and special characters."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,44 @@ def everything():
         ),
     ]
     return Figure("Everything at once", panels, caption="Made up.", alt="Six made-up panels.")
+
+
+@pytest.fixture
+def check_tidy():
+    """Checks that all texts of a drawing stay on the page and that none covers another."""
+    return _check_tidy
+
+
+def _check_tidy(drawing):
+    shown = visible_texts(drawing)
+    width, height = drawing.get_size_inches() * drawing.dpi
+    for text, box in shown:
+        assert box.x0 >= -1, text
+        assert box.x1 <= width + 1, text
+        assert box.y0 >= -1, text
+        assert box.y1 <= height + 1, text
+    for (a, one), (b, two) in itertools.combinations(shown, 2):
+        overlap_x = min(one.x1, two.x1) - max(one.x0, two.x0)
+        overlap_y = min(one.y1, two.y1) - max(one.y0, two.y0)
+        if "long name" in a or "long name" in b:
+            continue  # slanted: its box is not its shape
+        assert overlap_x < 1 or overlap_y < 2, (a, b)
+    return shown
+
+
+def visible_texts(drawing):
+    """All texts that show something, with their boxes in pixels."""
+    import matplotlib.text
+
+    drawing.draw_without_rendering()
+    hidden = set()
+    for ax in drawing.axes:
+        for axis, limits in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not min(limits) <= tick.get_loc() <= max(limits):
+                    hidden |= {tick.label1, tick.label2}  # exist, but are not drawn
+    return [
+        (text.get_text(), text.get_window_extent())
+        for text in drawing.findobj(matplotlib.text.Text)
+        if text.get_visible() and text.get_text().strip() and text not in hidden
+    ]

@@ -2,7 +2,7 @@
 
 `matplotlib_renderer` makes print figures (PNG, PDF), `plotly_renderer` interactive ones for the
 report. `prepare` holds what both share: checks, colours, thinning, the plotted numbers. This room
-draws; it computes nothing about attention.
+draws; it computes nothing about attention. `circuit_figure` draws the circuits of a layer.
 
     from attnlab import plotting
     figure = plotting.Figure("Risk", [plotting.Panel("", plotting.Axis("step"), plotting.Axis("R"), [
@@ -28,6 +28,8 @@ from .spec import Role as Role
 from .spec import Rule as Rule
 
 if TYPE_CHECKING:
+    from .circuits import circuit_figure as circuit_figure
+    from .circuits import circuit_panels as circuit_panels
     from .matplotlib_renderer import render as render
     from .matplotlib_renderer import save_figure as save_figure
     from .plotly_renderer import to_html_div as to_html_div
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 
 # Matplotlib and Plotly load when they are first used.
 _LAZY = {
+    "circuit_figure": "circuits",
+    "circuit_panels": "circuits",
     "render": "matplotlib_renderer",
     "save_figure": "matplotlib_renderer",
     "to_html_div": "plotly_renderer",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .layout import Cell, lay_out
-from .prepare import PALETTE, arrow_ends, plotted_numbers, prepare
+from .prepare import PALETTE, arrow_ends, colour_range, plotted_numbers, prepare
 from .spec import Arrows, Band, Bars, Figure, Heat, Line, Panel, Paths, Points, Rule
 
 if TYPE_CHECKING:
@@ -120,9 +120,12 @@ def _draw(panel: Panel, ax: matplotlib.axes.Axes) -> Any:
         else:
             _DRAW[type(mark)](mark, ax)
     for axis, name in ((panel.x, "x"), (panel.y, "y")):
+        if axis.ticks is not None:
+            places, texts = zip(*axis.ticks) if axis.ticks else ((), ())
+            getattr(ax, f"set_{name}ticks")(places, texts)
         if axis.limits is not None:
             getattr(ax, f"set_{name}lim")(*axis.limits)
-        elif axis.log:
+        elif axis.log and axis.ticks is None:
             _tidy_log(ax, name)
     return colour_bar
 
@@ -147,12 +150,8 @@ def _draw_points(mark: Points, ax: Any) -> None:
 def _draw_heat(mark: Heat, ax: Any) -> Any:
     import matplotlib.colors
 
-    norm: Any = None
-    if mark.log:
-        norm = matplotlib.colors.LogNorm()
-    elif mark.diverging:
-        largest = float(np.nanmax(np.abs(mark.z))) or 1.0
-        norm = matplotlib.colors.Normalize(-largest, largest)
+    kind = matplotlib.colors.LogNorm if mark.log else matplotlib.colors.Normalize
+    norm: Any = kind(*(colour_range(mark) or (None, None)))
     mesh = ax.pcolormesh(
         _cell_edges(mark.x, ax.get_xscale() == "log"),
         _cell_edges(mark.y, ax.get_yscale() == "log"),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .prepare import PALETTE, arrow_ends, extent, prepare, thin, thin_band, thin_path
+from .prepare import PALETTE, arrow_ends, colour_range, extent, prepare, thin, thin_band, thin_path
 from .spec import Arrows, Axis, Band, Bars, Figure, Heat, Line, Panel, Paths, Points, Rule
 
 if TYPE_CHECKING:
@@ -137,6 +137,12 @@ def _axis(axis: Axis, shown: tuple[float, float]) -> dict[str, Any]:
             described |= {"dtick": math.ceil(decades / 8)}
             if decades < 8:
                 described["minor"] = {"ticks": "outside", "ticklen": 3}
+    if axis.ticks is not None:
+        described |= {
+            "tickmode": "array",
+            "tickvals": [float(value) for value, _ in axis.ticks],
+            "ticktext": [html.escape(text) for _, text in axis.ticks],
+        }
     if axis.limits is not None:
         limits = np.log10(axis.limits) if axis.log else np.asarray(axis.limits, dtype=float)
         described["range"] = [float(limit) for limit in limits]
@@ -205,8 +211,10 @@ def _heat(mark: Heat, panel: Panel) -> list[dict[str, Any]]:
         "hovertemplate": f"{_HOVER}: {value}<extra></extra>",
     }
     if mark.diverging:
-        largest = float(np.nanmax(np.abs(z))) or 1.0
-        trace |= {"colorscale": _DIVERGING, "zmin": -largest, "zmax": largest}
+        trace["colorscale"] = _DIVERGING
+    ends = colour_range(mark)
+    if ends is not None:
+        trace["zmin"], trace["zmax"] = (math.log10(end) if mark.log else end for end in ends)
     return [trace]
 
 

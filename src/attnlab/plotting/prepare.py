@@ -102,7 +102,26 @@ def _heat(mark: Heat, where: str) -> Heat:
         raise InvalidArgument(
             f"shape of z in {where}", z.shape, f"(len(y), len(x)) = {(y.size, x.size)}"
         )
-    return replace(mark, x=x, y=y, z=_positive(z, mark.log))
+    return replace(mark, x=x, y=y, z=_positive(z, mark.log), limits=_colour_limits(mark, where))
+
+
+def _colour_limits(mark: Heat, where: str) -> tuple[float, float] | None:
+    if mark.limits is None:
+        return None
+    low, high = (float(limit) for limit in mark.limits)
+    good = math.isfinite(low) and math.isfinite(high) and low < high
+    if not good or (mark.diverging and low != -high) or (mark.log and low <= 0):
+        allowed = "finite with low < high, positive if log, and low = -high if diverging"
+        raise InvalidArgument(f"limits of {where}", mark.limits, allowed)
+    return low, high
+
+
+def colour_range(mark: Heat) -> tuple[float, float] | None:
+    """The values at the ends of the colours of a prepared map; None leaves them to the renderer."""
+    if mark.limits is not None or not mark.diverging:
+        return mark.limits
+    largest = float(np.nanmax(np.abs(mark.z))) or 1.0
+    return -largest, largest
 
 
 def _vector(value: Any, where: str) -> np.ndarray:

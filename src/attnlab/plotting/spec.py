@@ -21,11 +21,16 @@ Role = int | str | None
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its label with units, its scale, and its `limits = (low, high)` if fixed."""
+    """One axis: its label with units, its scale, and its `limits = (low, high)` if fixed.
+
+    With `low > high` it runs backwards, such as down the rows of a matrix. `ticks` names places,
+    `((value, text), ...)`, in place of numbers chosen by the renderer.
+    """
 
     label: str
     log: bool = False
     limits: tuple[float, float] | None = None
+    ticks: Sequence[tuple[float, str]] | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ class Heat:
     """A map `z[j, i]` over `x[i]`, `y[j]`; `label` names the colour bar, with units.
 
     `diverging` centres the colours at 0; `log` shows log10 of the values (which must be positive).
+    `limits = (low, high)` are the values at the ends of the colour scale, which several panels can
+    share; by default those of `z`. A diverging scale needs `low = -high`.
     """
 
     x: Any
@@ -75,6 +82,7 @@ class Heat:
     label: str
     diverging: bool = False
     log: bool = False
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
