@@ -14,8 +14,8 @@ from .approximate_minimiser import optimal_outputs as optimal_outputs
 from .approximate_minimiser import single_head_minimiser as single_head_minimiser
 from .approximate_minimiser import solution_manifold as solution_manifold
 from .bayes import known_location_bayes_risk as known_location_bayes_risk
+from .climbing_risk import InContextComponents as InContextComponents
 from .heads_risk import HeadsRisk as HeadsRisk
-from .in_context import InContextComponents as InContextComponents
 from .in_context import InContextRisk as InContextRisk
 from .in_context_minimiser import Minimum as Minimum
 from .in_context_minimiser import Profile as Profile

@@ -1,0 +1,151 @@
+"""Exact risks of heads on a ladder of resolutions, climbed until two rungs agree.
+
+Source: `docs/theory/in-context-loss`.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._core.errors import InvalidArgument, is_traced
+from ..students import KernelHeads
+from .heads_risk import HeadsRisk
+from .risk import ErrorEstimate
+
+if TYPE_CHECKING:
+    import xarray
+
+ROUNDING = 256 * np.finfo(np.float64).eps
+
+
+class InContextComponents(NamedTuple):
+    """The risk split by where it comes from; the fields add up to it. `p̄ = Σ μ_h p_h`.
+
+    - `target`: `E (β·x_q)²`
+    - `cross`: `-2 E (β·x_q)(β·Xᵀp̄)`, what the prediction has in common with the target
+    - `signal`: `E (β·Xᵀp̄)²`
+    - `context_noise`: `σ² E|p̄|²`, from the noise of the examples
+    - `label_noise`: `σ²`, from the noise of the query's response
+
+    Of several tasks they are the sums over tasks.
+    """
+
+    target: Float[Array, "*batch"]
+    cross: Float[Array, "*batch"]
+    signal: Float[Array, "*batch"]
+    context_noise: Float[Array, "*batch"]
+    label_noise: Float[Array, "*batch"]
+
+
+class ClimbingRisk(HeadsRisk):
+    """A head risk by quadrature of adjustable resolution, with an error estimate.
+
+    `risk.value` and `risk(heads)` climb until two rungs of the ladder agree. `value_of` and
+    `gradient_of`, for use inside JAX's transformations, stay on the rung that the heads at
+    construction needed (at least the default one): `error_of` says how good it is elsewhere.
+    """
+
+    heads: eqx.AbstractVar[KernelHeads]
+    rung: eqx.AbstractVar[int]
+    rungs: eqx.AbstractClassVar[int]
+    tolerance: eqx.AbstractClassVar[float]  # relative: where the climb ends
+    refused: eqx.AbstractClassVar[float]  # relative: what the last rung has to reach
+
+    @abc.abstractmethod
+    def components_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> Any:
+        """The split risk, `InContextComponents`. Pure, float64, called inside `float64()`."""
+
+    @abc.abstractmethod
+    def checked_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> tuple[Any, Any]:
+        """Value and error estimate together, under the same conditions."""
+
+    @abc.abstractmethod
+    def at_rung(self, rung: int) -> Self:
+        """The same risk with `value_of` on another rung, from 1 to `rungs - 1`."""
+
+    def value_of(
+        self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
+    ) -> Float[Array, "*batch"]:
+        return sum(self.components_of(omega, mu))
+
+    def error_of(
+        self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
+    ) -> Float[Array, "*batch"]:
+        """The error estimate of `value_of`, absolute: what the rung below differs by, and
+        rounding. Under the same conditions."""
+        return self.checked_of(omega, mu)[1]
+
+    def __call__(self, heads: KernelHeads) -> Float[Array, "*batch"]:
+        """The risk of `heads`.
+
+        Raises `InvalidArgument` for heads of other kinds, and for scores so large that the finest
+        resolution is not enough.
+        """
+        return self.checked(heads)[0]
+
+    def gradient(self, heads: KernelHeads) -> KernelHeads:
+        """Partial derivatives of the risk, in the fields of `KernelHeads`."""
+        risk = self if traced(heads) else self.checked(heads)[2]
+        return HeadsRisk.gradient(risk, heads)
+
+    def components(self, heads: KernelHeads | None = None) -> xarray.Dataset:
+        """Where the risk of `heads` (default: its own) comes from: one variable per field of
+        `InContextComponents`, and `total`. Batch axes are named `run` (`run_0, ...` if several)."""
+        import xarray
+
+        heads = self.heads if heads is None else heads
+        if traced(heads):
+            allowed = "concrete: a labelled dataset is made outside of jit (see components_of)"
+            raise InvalidArgument("heads", heads, allowed)
+        parts = self.checked(heads)[2]._apply("components_of", heads)
+        total = np.sum(np.stack(list(parts)), axis=0)
+        dims = ("run",) if total.ndim == 1 else tuple(f"run_{i}" for i in range(total.ndim))
+        data = {name: (dims, value) for name, value in parts._asdict().items()}
+        data["total"] = (dims, total)
+        return xarray.Dataset(data, attrs={"method": self.method})
+
+    @property
+    def error(self) -> ErrorEstimate:
+        """The error estimate of `risk(heads)`, a function of heads; as a number, of its own."""
+        return ErrorEstimate(lambda heads: self.checked(heads)[1], reference=lambda: self.heads)
+
+    def checked(self, heads: KernelHeads) -> tuple[Any, Any, Self]:
+        """Value, error estimate, and the risk on the rung that gave them (of tracers: this one).
+
+        Raises `InvalidArgument` as a call does.
+        """
+        risk = self
+        while True:
+            value, error = risk._apply("checked_of", heads)
+            if traced(heads) or (error <= self.tolerance * value).all():
+                return value, error, risk
+            if risk.rung + 1 == self.rungs:
+                break
+            risk = risk.at_rung(risk.rung + 1)
+        if not (error <= self.refused * value).all():
+            allowed = f"small enough to be resolved: the estimated error is {np.max(error):.2g}"
+            raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
+        return value, error, risk
+
+
+def traced(heads: KernelHeads) -> bool:
+    """Whether the heads are abstract, so that no decision can depend on them."""
+    return is_traced(heads.omega, heads.mu)
+
+
+def divisor(number: int, most: float) -> int:
+    """The largest divisor of `number` that is at most `most`, or 1."""
+    return max(k for k in range(1, number + 1) if number % k == 0 and (k <= most or k == 1))
+
+
+def with_rounding(fine: Any, coarse: Any, scale: Any) -> tuple[Any, Any]:
+    """Value and error estimate from the components on two rungs; `scale` of what cancels."""
+    gap = sum(jnp.abs(x - y) for x, y in zip(fine, coarse, strict=True))
+    size = scale + sum(jnp.abs(x) for x in fine)
+    return sum(fine), gap + ROUNDING * size
