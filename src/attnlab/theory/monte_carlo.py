@@ -14,9 +14,10 @@ from jaxtyping import PRNGKeyArray
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import check_key
 from .._core.precision import float64, to_float64
-from ..students import Overlaps, PointwiseAttention
-from ..tasks import SingleLocation
+from ..students import Overlaps
+from ..tasks import InContextRegression, SingleLocation
 from ..tasks.single_location import check_single_location, sampleable_length
+from .monte_carlo_in_context import monte_carlo_in_context
 from .setting import Setting
 
 _CHUNK_VALUES = 2**22
@@ -24,20 +25,30 @@ _LARGEST_LENGTH = 2**26
 
 
 def monte_carlo_risk(
-    task: SingleLocation,
-    student: PointwiseAttention,
-    params: Overlaps,
+    task: SingleLocation | InContextRegression,
+    student: Any,
+    params: Any,
     *,
     key: PRNGKeyArray,
     samples: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The risk at `params` by sampling prompts: `(mean, standard_error)`, each of the batch shape.
 
-    Prompts are sampled in the (at most four-dimensional) span of `k*, v*, k, v`, which is exact
+    **Arguments:**
+
+    - `task`, `student`: a `SingleLocation` with a student such as `PointwiseAttention`, or an
+      `InContextRegression` with `KernelHeads` or a layer (see `monte_carlo_in_context`).
+    - `params`: the student's `Overlaps`; in context None, or a student in place of `student`.
+    - `key`, `samples`: of the prompts.
+
+    Single-location prompts are sampled in the (at most four-dimensional) span of `k*, v*, k, v`, which is exact
     in law for every `d` since nothing outside it reaches the prediction. Float64.
 
     Raises `InvalidArgument` for `samples < 2` or a length that cannot be sampled.
     """
+    if isinstance(task, InContextRegression):
+        student = student if params is None else params
+        return monte_carlo_in_context(task, student, key=key, samples=samples)
     samples = check_integer("samples", samples, minimum=2)
     length = sampleable_length(check_single_location(task))
     if length > _LARGEST_LENGTH:
