@@ -209,12 +209,15 @@ def _value_gradient_hessian(risk: Any, point: Array) -> tuple[Array, Array, Arra
 @eqx.filter_jit
 def _solve_quadratic(risk: Any, omega: Array, bases: Array) -> tuple[Array, Array]:
     def one(row: Array, basis: Array) -> tuple[Array, Array]:
-        def value_at(u: Array) -> Array:
-            return risk.value_of(row, basis @ u)
+        def values_of(points: Array) -> tuple[Array, Array]:
+            values = risk.value_of(jnp.broadcast_to(row, points.shape), points @ basis.T)
+            return jnp.sum(values), values
 
-        zero = jnp.zeros_like(row)
-        value, slope = jax.value_and_grad(value_at)(zero)
-        curvatures, vectors = jnp.linalg.eigh(jax.hessian(value_at)(zero))
+        # the gradient is affine: H + 1 of them are the whole quadratic form
+        points = jnp.concatenate([jnp.zeros((1, len(row))), jnp.eye(len(row))])
+        (_, values), slopes = jax.value_and_grad(values_of, has_aux=True)(points)
+        value, slope, form = values[0], slopes[0], slopes[1:] - slopes[0]
+        curvatures, vectors = jnp.linalg.eigh((form + form.T) / 2)
         floor = 1e-13 * jnp.max(jnp.abs(curvatures))
         kept = curvatures > floor  # what is below is rounding
         along = jnp.where(kept, vectors.T @ slope / jnp.where(kept, curvatures, 1.0), 0.0)
