@@ -256,6 +256,27 @@ def test_modes_of_several_tasks(mode):
         np.testing.assert_array_equal(found.tasks.support[2], [1, 1, 0, 0, 1, 1])
 
 
+def test_outputs_that_read_other_labels_are_no_mode_of_their_own():
+    omega, mu = MODES["III"]
+    base = of(omega, mu, dim=6)
+    ov = base.ov.copy()
+    ov[:, 6, 7] = [0.0, 0.0, 2.0, -2.0]  # output 0 reads label 1 through the heads of task 1
+    found = diagnose(
+        Circuits(base.kq, ov, dim=6, n_outputs=2), task=TWO_TASKS, key=KEY, prompts=400
+    )
+    assert found.tasks.mode == "mixing"
+    expected = np.zeros((2, 2, 6))
+    expected[0, 0, :4] = expected[1, 1, 2:] = 2 * 0.12 * 3.5
+    expected[0, 1, 2:] = 2 * 0.12 * 2.0
+    np.testing.assert_allclose(found.tasks.label_step, expected, atol=1e-12)
+    cross = 2 * 0.12 * 2.0 * np.sqrt(4 / 6) / (2 * 0.12 * 3.5)
+    np.testing.assert_allclose(found.tasks.cross, [cross, 0], atol=1e-12)
+    # what mixes is not in the reduction
+    assert found.comparison.reductions[1].value > 0.1
+    assert "each other's labels" in str(found)
+    assert diagnose(base, task=TWO_TASKS, key=KEY, prompts=400).tasks.cross == pytest.approx([0, 0])
+
+
 def test_table_and_dataset_hold_the_numbers():
     found = diagnose(extract(FOUR, dim=5), task=TASK, key=KEY, prompts=400)
     text = str(found)

@@ -133,7 +133,7 @@ def diagnose(
     Thresholds, each between 0 and 1, decide words only, never numbers: `dummy`, the share of the
     largest head below which one is a dummy (see `find_roles`), and below which a coordinate counts
     as not looked at; `zero_sum`, up to which the outputs count as cancelling; `leak`, up to which a
-    task's steps count as confined to its support; `parallel`, what one common vector may leave
+    task's steps count as confined to its support, and to its own label; `parallel`, what one common vector may leave
     unexplained of the heads' diagonals when they count as parallel.
 
     Raises `InvalidArgument`.

@@ -13,15 +13,16 @@ from jaxtyping import Bool, Float
 
 from ..tasks import InContextRegression
 from .circuits import Circuits
-from .patterns import LayerPatterns
+from .patterns import LayerPatterns, first_order
 from .roles import Roles
 
-Mode = Literal["I", "II", "III", "IV", "none"]
+Mode = Literal["I", "II", "III", "IV", "mixing", "none"]
 MODES: dict[Mode, str] = {
     "I": "one weighted kernel regressor for all tasks",
     "II": "one weighted debiased gradient step for all tasks",
     "III": "a debiased gradient step for each task, with heads of its own",
     "IV": "a debiased gradient step for each task, in superposition",
+    "mixing": "tasks use each other's labels",
     "none": "none of the four modes",
 }
 
@@ -29,8 +30,12 @@ MODES: dict[Mode, str] = {
 class TaskPatterns(NamedTuple):
     """How several tasks are solved; step `(n, i)` is `C Σ_h μ_n^h ω_i^h`, coordinate `i`.
 
-    - `mode`: `"I"` to `"IV"` (see `MODES`), or `"none"`
+    - `mode`: `"I"` to `"IV"`, `"mixing"` or `"none"` (see `MODES`)
     - `step`: the matrix of steps, `(N, d)`
+    - `label_step`: `C Σ_h M_nm^h ω_i^h`, how output `n` uses label `m`, `(N, N, d)`; `step` is its
+      diagonal `n = m`
+    - `cross`: root mean square of the steps on other labels than the own, over that of `step` on
+      the support, `(N,)`
     - `inside`: mean step of a task on its support (`η`), `(N,)`
     - `inside_spread`: standard deviation of the step within it, over `|inside|`, `(N,)`
     - `leak`: root mean square of the steps outside of the support over that inside, `(N,)`; 0 when
@@ -43,6 +48,8 @@ class TaskPatterns(NamedTuple):
 
     mode: Mode
     step: Float[np.ndarray, "outputs dim"]
+    label_step: Float[np.ndarray, "outputs outputs dim"]
+    cross: Float[np.ndarray, " outputs"]
     inside: Float[np.ndarray, " outputs"]
     inside_spread: Float[np.ndarray, " outputs"]
     leak: Float[np.ndarray, " outputs"]
@@ -67,12 +74,15 @@ def task_patterns(
     mask = task.support_mask > 0
     diagonal = circuits.omega_diagonal
     step = np.diagonal(layer.effective_matrix, axis1=1, axis2=2).copy()
-    inside, spread, out = [], [], []
-    for row, reads in zip(step, mask):
+    slope = first_order(circuits.normalization)
+    by_label = slope * np.einsum("hnm,hi->nmi", circuits.ov_labels, diagonal)
+    inside, spread, out, cross = [], [], [], []
+    for n, (row, reads) in enumerate(zip(step, mask)):
         inside.append(row[reads].mean())
         spread.append(_over(row[reads].std(), abs(inside[-1])))
         rest = _rms(row[~reads]) if not reads.all() else 0.0
         out.append(_over(rest, _rms(row[reads])))
+        cross.append(_over(_rms(np.delete(by_label[n], n, axis=0)), _rms(row[reads])))
     _, groups = np.unique(mask, axis=1, return_inverse=True)
     groups = np.ravel(groups)
     means = np.stack([diagonal[:, groups == g].mean(1) for g in groups], axis=1)
@@ -83,6 +93,8 @@ def task_patterns(
     found = TaskPatterns(
         "none",
         step,
+        by_label,
+        np.array(cross),
         np.array(inside),
         np.array(spread),
         np.array(out),
@@ -92,6 +104,8 @@ def task_patterns(
         (np.abs(diagonal) >= dummy * largest) & (largest > 0),
     )
     summed = bool(np.all(layer.zero_sum < zero_sum))
+    if np.any(found.cross >= leak):
+        return found._replace(mode="mixing")
     mode = _mode(roles, summed, bool(np.all(found.leak < leak)), common > 1 - parallel)
     return found._replace(mode=mode)
 

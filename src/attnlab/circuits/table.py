@@ -22,6 +22,7 @@ _LONG_NAMES = {
     "distance_error": "standard error of the distance",
     "reduction_distance": "root mean square difference between the layer and its reduction",
     "leak": "steps outside of a task's support over those inside",
+    "cross": "steps on the labels of other tasks over those on the own",
 }
 
 
@@ -87,10 +88,11 @@ def _tasks(d: Diagnosis) -> list[str]:
     assert d.tasks is not None
     t = d.tasks
     rows = [
-        ["mode", f"{t.mode}: {MODES[t.mode]}" if t.mode != "none" else MODES["none"]],
+        ["mode", (f"{t.mode}: " if t.mode in ("I", "II", "III", "IV") else "") + MODES[t.mode]],
         ["step on the support", _several(t.inside)],
         ["its spread", _several(t.inside_spread)],
         ["leak outside", _several(t.leak)],
+        ["on other labels", _several(t.cross)],
     ]
     for h, (looks, roles) in enumerate(zip(t.support, d.roles.by_task)):
         places = " ".join(map(str, np.flatnonzero(looks))) or "nothing"
@@ -166,6 +168,8 @@ def as_dataset(diagnosis: Diagnosis) -> xarray.Dataset:
             "inside_step": ("output", t.inside),
             "inside_spread": ("output", t.inside_spread),
             "leak": ("output", t.leak),
+            "label_step": (("output", "label", "coordinate"), t.label_step),
+            "cross": ("output", t.cross),
             "group": ("coordinate", t.groups),
             "group_spread": ("head", t.group_spread),
             "parallel": ((), t.parallel),
