@@ -9,7 +9,6 @@ import abc
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     import xarray
 
 ROUNDING = 256 * np.finfo(np.float64).eps
+STANDARD_ERRORS = 4
 
 
 class InContextComponents(NamedTuple):
@@ -58,16 +58,19 @@ class ClimbingRisk(HeadsRisk):
     refused: eqx.AbstractClassVar[float]  # relative: what the last rung has to reach
 
     @abc.abstractmethod
-    def components_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> Any:
-        """The split risk, `InContextComponents`. Pure, float64, called inside `float64()`."""
-
-    @abc.abstractmethod
-    def checked_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> tuple[Any, Any]:
-        """Value and error estimate together, under the same conditions."""
+    def evaluated_of(
+        self, omega: Float[Array, ...], mu: Float[Array, ...], coarse: bool = False
+    ) -> tuple[InContextComponents, Any]:
+        """The split risk and its standard error, 0 where nothing is sampled; `coarse`: on the rung
+        below. Pure, float64, called inside `float64()`."""
 
     @abc.abstractmethod
     def at_rung(self, rung: int) -> Self:
         """The same risk with `value_of` on another rung, from 1 to `rungs - 1`."""
+
+    def components_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> Any:
+        """The split risk, `InContextComponents`, under the same conditions."""
+        return self.evaluated_of(omega, mu)[0]
 
     def value_of(
         self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
@@ -77,9 +80,11 @@ class ClimbingRisk(HeadsRisk):
     def error_of(
         self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
     ) -> Float[Array, "*batch"]:
-        """The error estimate of `value_of`, absolute: what the rung below differs by, and
-        rounding. Under the same conditions."""
-        return self.checked_of(omega, mu)[1]
+        """The error estimate of `value_of`, absolute: what the rung below differs by, rounding, and
+        four standard errors of what is sampled. Under the same conditions."""
+        fine, deviation = self.evaluated_of(omega, mu)
+        below, _ = self.evaluated_of(omega, mu, coarse=True)
+        return _gap(fine, below, omega, mu) + STANDARD_ERRORS * deviation
 
     def __call__(self, heads: KernelHeads) -> Float[Array, "*batch"]:
         """The risk of `heads`.
@@ -120,18 +125,46 @@ class ClimbingRisk(HeadsRisk):
 
         Raises `InvalidArgument` as a call does.
         """
-        risk = self
+        if traced(heads):
+            return self._apply("value_of", heads), self._apply("error_of", heads), self
+        risk, omega, mu = self, np.asarray(heads.omega), np.asarray(heads.mu)
+        below, _ = risk._apply("coarse_of", heads)
         while True:
-            value, error = risk._apply("checked_of", heads)
-            if traced(heads) or (error <= self.tolerance * value).all():
+            parts, deviation = risk._apply("evaluated_of", heads)
+            value, gap = sum(parts), _gap(parts, below, omega, mu)
+            error = gap + STANDARD_ERRORS * deviation
+            enough = np.maximum(self.tolerance * value, deviation / 4)
+            if (gap <= enough).all():
                 return value, error, risk
             if risk.rung + 1 == self.rungs:
                 break
-            risk = risk.at_rung(risk.rung + 1)
-        if not (error <= self.refused * value).all():
+            risk, below = risk.at_rung(risk.rung + 1), parts
+        if not (gap <= self.refused * value).all():
             allowed = f"small enough to be resolved: the estimated error is {np.max(error):.2g}"
             raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
         return value, error, risk
+
+    def coarse_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> tuple[Any, Any]:
+        """`evaluated_of` on the rung below."""
+        return self.evaluated_of(omega, mu, coarse=True)
+
+
+def _gap(fine: Any, below: Any, omega: Any, mu: Any) -> Any:
+    """What two rungs differ by, and a bound on rounding; operators of NumPy and JAX alike."""
+    gap = sum(abs(x - y) for x, y in zip(fine, below, strict=True))
+    size = sum(abs(x) for x in fine)
+    return gap + ROUNDING * (size + magnitude(omega, mu) ** 2)
+
+
+def magnitude(omega: Any, mu: Any) -> Any:
+    """`Σ |ω_h| |μ_h|`, the size of what cancels between heads; of matrices, their largest entries.
+
+    All axes of `omega` beyond those of heads and batches are reduced, and tasks added up.
+    """
+    if omega.shape == mu.shape:
+        return (abs(omega) * abs(mu)).sum(-1)
+    largest = abs(omega).reshape(len(omega), -1).max(-1)
+    return (largest * abs(mu).reshape(len(mu), -1).T).sum()
 
 
 def traced(heads: KernelHeads) -> bool:
@@ -142,10 +175,3 @@ def traced(heads: KernelHeads) -> bool:
 def divisor(number: int, most: float) -> int:
     """The largest divisor of `number` that is at most `most`, or 1."""
     return max(k for k in range(1, number + 1) if number % k == 0 and (k <= most or k == 1))
-
-
-def with_rounding(fine: Any, coarse: Any, scale: Any) -> tuple[Any, Any]:
-    """Value and error estimate from the components on two rungs; `scale` of what cancels."""
-    gap = sum(jnp.abs(x - y) for x, y in zip(fine, coarse, strict=True))
-    size = scale + sum(jnp.abs(x) for x in fine)
-    return sum(fine), gap + ROUNDING * size

@@ -28,7 +28,7 @@ from .._core.errors import InvalidArgument
 from ..students import KernelHeads
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
-from .climbing_risk import ClimbingRisk, InContextComponents, divisor, traced, with_rounding
+from .climbing_risk import ClimbingRisk, InContextComponents, divisor, traced
 from .heads_risk import check_softmax_heads
 from .radial import RadialRule, radial_rule
 from .softmax_engine import LADDER, HeadMoments, PairMoments, moments, product_coefficients
@@ -60,10 +60,9 @@ class InContextRisk(ClimbingRisk):
     coarse: RadialRule
     trivial: bool = eqx.field(static=True)  # one example: all weights are 1
     rung: int = eqx.field(static=True)
-    n_coordinates: int = eqx.field(static=True)
 
     def at_rung(self, rung: int) -> InContextRisk:
-        fine, coarse = (radial_rule(self.n_coordinates, RADII[k]) for k in (rung, rung - 1))
+        fine, coarse = (radial_rule(int(self.dim), RADII[k]) for k in (rung, rung - 1))
         return replace(self, rung=rung, fine=fine, coarse=coarse)
 
     def check_kind(self, heads: Any) -> None:
@@ -73,22 +72,15 @@ class InContextRisk(ClimbingRisk):
             allowed = f"of omega's shape {omega}, or (H, {tasks}) for omega of shape (H,)"
             raise InvalidArgument("mu", heads.mu, allowed)
 
-    def components_of(
-        self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
-    ) -> InContextComponents:
-        return self._in_batches(
-            lambda w, m: self._components(w, m, self.fine, self.rung), omega, mu
-        )
-
-    def checked_of(
-        self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
-    ) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
-        def both(w: Any, m: Any) -> Any:
-            fine = self._components(w, m, self.fine, self.rung)
-            coarse = self._components(w, m, self.coarse, self.rung - 1)
-            return with_rounding(fine, coarse, jnp.sum(jnp.abs(w @ jnp.abs(m))) ** 2)
-
-        return self._in_batches(both, omega, mu)
+    def evaluated_of(
+        self,
+        omega: Float[Array, "*batch heads"],
+        mu: Float[Array, "*batch heads"],
+        coarse: bool = False,
+    ) -> tuple[InContextComponents, Any]:
+        rule, rung = (self.coarse, self.rung - 1) if coarse else (self.fine, self.rung)
+        parts = self._in_batches(lambda w, m: self._components(w, m, rule, rung), omega, mu)
+        return parts, jnp.zeros_like(parts.target)
 
     def _in_batches(self, function: Any, omega: Any, mu: Any) -> Any:
         batch, heads = omega.shape[:-1], omega.shape[-1]
@@ -171,7 +163,6 @@ def in_context_risk(task: InContextRegression, heads: KernelHeads) -> InContextR
         coarse=coarse,
         trivial=task.length == 1,
         rung=_DEFAULT_RUNG,
-        n_coordinates=task.dim,
     )
     risk.check_kind(heads)
     return risk if traced(heads) else risk.checked(heads)[2]

@@ -54,18 +54,22 @@ class PairMoments(NamedTuple):
 
 
 class Token(NamedTuple):
-    """One token at each Laplace node `t` and score: `x = t e^{score}`, `gap = x - t` formed without
-    cancellation, and `decay = e^{-x}`."""
+    """One token at each Laplace node `t` and score: `x = t e^{score}`.
+
+    `decay = e^{-x}`; `lifted = L x`, of order one for a typical token at any length, and
+    `gap = L (x - t)` formed without cancellation.
+    """
 
     x: Float[Array, "*laplace scores"]
-    gap: Float[Array, "*laplace scores"]
     decay: Float[Array, "*laplace scores"]
+    lifted: Float[Array, "*laplace scores"]
+    gap: Float[Array, "*laplace scores"]
 
 
 class Factors(NamedTuple):
     """What one token contributes to the double integrals.
 
-    - `complement`: `1 - e^{-x}`; `power0`..`power3`: `x^k e^{-x}`; `centred`: `(x - t) e^{-x}`
+    - `complement`: `1 - e^{-x}`; `power0`..`power3`: `(Lx)^k e^{-x}`; `centred`: `L (x-t) e^{-x}`
     """
 
     complement: Float[Array, "*laplace scores"]
@@ -76,16 +80,21 @@ class Factors(NamedTuple):
     centred: Float[Array, "*laplace scores"]
 
 
-def token(scores: Float[Array, " scores"], tau: Float[Array, " laplace"]) -> Token:
-    """One token's `x`, `gap` and `decay` at all `t = e^{-τ}` and scores."""
-    x = jnp.exp(scores - tau[:, None])
-    return Token(x, jnp.exp(-tau)[:, None] * jnp.expm1(scores), jnp.exp(-x))
+def token(scores: Float[Array, " scores"], tau: Float[Array, " laplace"], log_length: Any) -> Token:
+    """One token at all `t = e^{-τ}` and scores."""
+    # beyond e^7 nothing is left of e^{-x}, and its products stay finite
+    log_x = jnp.minimum(scores - tau[:, None], 7.0)
+    x = jnp.exp(log_x)
+    gap = jnp.exp(log_length - tau)[:, None] * jnp.expm1(scores)
+    return Token(x, jnp.exp(-x), jnp.exp(log_x + log_length), gap)
 
 
 def factors(one: Token) -> Factors:
     """The factors of the double integrals."""
-    x, gap, decay = one
-    return Factors(-jnp.expm1(-x), decay, x * decay, x**2 * decay, x**3 * decay, gap * decay)
+    power1 = one.lifted * one.decay
+    power2 = one.lifted * power1
+    centred = one.gap * one.decay
+    return Factors(-jnp.expm1(-one.x), one.decay, power1, power2, one.lifted * power2, centred)
 
 
 def moments(
@@ -98,7 +107,7 @@ def moments(
     """
     s, weights = score_nodes(scales, log_length, resolution.scores)
     nodes = laplace_nodes(scales, log_length, s, weights, resolution)
-    tokens = jax.vmap(lambda a, tau: token(a * s, tau))(scales, nodes.tau)
+    tokens = jax.vmap(lambda a, tau: token(a * s, tau, log_length))(scales, nodes.tau)
     heads = jax.vmap(lambda one, at: head_integrals(one, weights, at, log_length))(tokens, nodes)
     first, second = np.triu_indices(len(scales), 1)
     f = factors(tokens)
@@ -122,16 +131,20 @@ def head_integrals(
     log_length: Any,
 ) -> HeadMoments:
     """Single integrals over `t`, from `1/Z^{k+1} = ∫ t^k e^{-tZ} dt / k!`."""
-    x, gap, decay = one
-    survival, square, cubic, quartic = (x**k * decay @ weights for k in (0, 2, 3, 4))
-    complement = jnp.sum(-jnp.expm1(-x) * weights, axis=-1)
+    power = [one.decay]
+    for _ in range(4):
+        power.append(one.lifted * power[-1])
+    survival, _, square, cubic, quartic = (f @ weights for f in power)
+    complement = jnp.sum(-jnp.expm1(-one.x) * weights, axis=-1)
     single, double = _token_measures(complement, survival, log_length, nodes.weights)
-    variance = survival * (gap**2 * decay @ weights) - (gap * decay @ weights) ** 2
+    centred = one.gap * one.decay
+    variance = survival * (one.gap * centred @ weights) - (centred @ weights) ** 2
+    share = jnp.exp(-log_length)
     return HeadMoments(
-        square=jnp.sum(single * square),
-        excess=jnp.sum(double * variance) * jnp.exp(-log_length),
-        cubic=jnp.sum(single * cubic) / 2,
-        quartic=jnp.sum(single * quartic + double * square**2) / 6,
+        square=share * jnp.sum(single * square),
+        excess=share * jnp.sum(double * variance),
+        cubic=share**2 * jnp.sum(single * cubic) / 2,
+        quartic=share**2 * jnp.sum(single * quartic * share + double * square**2) / 6,
     )
 
 
@@ -159,22 +172,25 @@ def pair_integrals(
     both = single * mean(f.power2, g.power2)
     covariance = survival * mean(f.centred, g.centred)
     covariance -= mean(f.centred, g.power0) * mean(f.power0, g.centred)
+    share = jnp.exp(-log_length)
+    both = share * both
+    third, fourth = share**2 * single, share**2 * double
+    left, right = mean(f.power3, g.power1), mean(f.power1, g.power3)
     return PairMoments(
-        product=jnp.sum(single * m11),
-        excess=jnp.sum(double * covariance) * jnp.exp(-log_length),
-        squares=jnp.sum(both + double * m20 * m02),
-        product_squared=jnp.sum(both + double * m11**2),
-        left_cubic=jnp.sum(single * mean(f.power2, g.power1)),
-        right_cubic=jnp.sum(single * mean(f.power1, g.power2)),
-        left_quartic=jnp.sum(single * mean(f.power3, g.power1) + double * m20 * m11) / 2,
-        right_quartic=jnp.sum(single * mean(f.power1, g.power3) + double * m02 * m11) / 2,
+        product=share * jnp.sum(single * m11),
+        excess=share * jnp.sum(double * covariance),
+        squares=share**2 * jnp.sum(both + double * m20 * m02),
+        product_squared=share**2 * jnp.sum(both + double * m11**2),
+        left_cubic=jnp.sum(third * mean(f.power2, g.power1)),
+        right_cubic=jnp.sum(third * mean(f.power1, g.power2)),
+        left_quartic=jnp.sum(third * share * left + fourth * m20 * m11) / 2,
+        right_quartic=jnp.sum(third * share * right + fourth * m02 * m11) / 2,
     )
 
 
 def _token_measures(complement: Any, survival: Any, log_length: Any, weights: Any) -> Any:
-    """`L φ^{L-1}` and `L (L-1) φ^{L-2}` at the nodes, times their weights."""
+    """`φ^{L-1}` and `(1 - 1/L) φ^{L-2}` at the nodes, times their weights."""
     log_phi = log_survival(complement, survival)
     length = jnp.exp(log_length)
-    one = weights * jnp.exp(log_length + (length - 1) * log_phi)
-    pairs = -jnp.expm1(-log_length)
-    return one, weights * pairs * jnp.exp(2 * log_length + (length - 2) * log_phi)
+    single = weights * jnp.exp((length - 1) * log_phi)
+    return single, weights * -jnp.expm1(-log_length) * jnp.exp((length - 2) * log_phi)
