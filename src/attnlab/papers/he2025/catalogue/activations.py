@@ -19,7 +19,7 @@ def _experiment(
         source=f"{source}; Appendix B.2",
         config=f"{_ROOT}.activations:ActivationsConfig",
         run=f"{_ROOT}.activations:run",
-        figure=f"{_ROOT}.activations:{figure}",
+        figure=f"{_ROOT}.activation_figures:{figure}",
         # Not in the paper: without a bound, single prompts on which the sum of 1 + Cx comes close
         # to 0 undo thousands of steps, in the first thousands at least.
         presets={
