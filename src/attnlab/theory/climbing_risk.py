@@ -66,7 +66,8 @@ class ClimbingRisk(HeadsRisk):
 
     @abc.abstractmethod
     def at_rung(self, rung: int) -> Self:
-        """The same risk with `value_of` on another rung, from 1 to `rungs - 1`."""
+        """The same risk with `value_of` on another rung, from 0 to `rungs - 1`; on rung 0 nothing
+        is below, so there is no error estimate."""
 
     def components_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> Any:
         """The split risk, `InContextComponents`, under the same conditions."""
@@ -108,7 +109,7 @@ class ClimbingRisk(HeadsRisk):
         if traced(heads):
             allowed = "concrete: a labelled dataset is made outside of jit (see components_of)"
             raise InvalidArgument("heads", heads, allowed)
-        parts = self.checked(heads)[2]._apply("components_of", heads)
+        parts = self._climb(heads)[1]
         total = np.sum(np.stack(list(parts)), axis=0)
         dims = ("run",) if total.ndim == 1 else tuple(f"run_{i}" for i in range(total.ndim))
         data = {name: (dims, value) for name, value in parts._asdict().items()}
@@ -127,26 +128,26 @@ class ClimbingRisk(HeadsRisk):
         """
         if traced(heads):
             return self._apply("value_of", heads), self._apply("error_of", heads), self
+        risk, parts, error = self._climb(heads)
+        return sum(parts), error, risk
+
+    def _climb(self, heads: KernelHeads) -> tuple[Self, InContextComponents, Any]:
         risk, omega, mu = self, np.asarray(heads.omega), np.asarray(heads.mu)
-        below, _ = risk._apply("coarse_of", heads)
+        # one program for each rung, whatever is compared with it
+        below, _ = risk.at_rung(risk.rung - 1)._apply("evaluated_of", heads)
         while True:
             parts, deviation = risk._apply("evaluated_of", heads)
             value, gap = sum(parts), _gap(parts, below, omega, mu)
             error = gap + STANDARD_ERRORS * deviation
-            enough = np.maximum(self.tolerance * value, deviation / 4)
-            if (gap <= enough).all():
-                return value, error, risk
+            if (gap <= np.maximum(self.tolerance * value, deviation / 4)).all():
+                return risk, parts, error
             if risk.rung + 1 == self.rungs:
                 break
             risk, below = risk.at_rung(risk.rung + 1), parts
         if not (gap <= self.refused * value).all():
             allowed = f"small enough to be resolved: the estimated error is {np.max(error):.2g}"
             raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
-        return value, error, risk
-
-    def coarse_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> tuple[Any, Any]:
-        """`evaluated_of` on the rung below."""
-        return self.evaluated_of(omega, mu, coarse=True)
+        return risk, parts, error
 
 
 def _gap(fine: Any, below: Any, omega: Any, mu: Any) -> Any:

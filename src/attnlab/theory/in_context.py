@@ -62,7 +62,7 @@ class InContextRisk(ClimbingRisk):
     rung: int = eqx.field(static=True)
 
     def at_rung(self, rung: int) -> InContextRisk:
-        fine, coarse = (radial_rule(int(self.dim), RADII[k]) for k in (rung, rung - 1))
+        fine, coarse = (radial_rule(int(self.dim), RADII[k]) for k in (rung, max(rung - 1, 0)))
         return replace(self, rung=rung, fine=fine, coarse=coarse)
 
     def check_kind(self, heads: Any) -> None:

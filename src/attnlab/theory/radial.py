@@ -29,7 +29,7 @@ def radial_rule(dim: int, count: int) -> RadialRule:
     """The Gauss rule of `count` nodes for `χ_d`, by the Lanczos process on a fine discretisation."""
     mode = math.sqrt(max(dim - 1, 0))
     low, high = max(0.0, mode - _REACH), mode + _REACH
-    x, fine = np.polynomial.legendre.leggauss(800)
+    x, fine = _fine_nodes()
     x = low + (high - low) * (x + 1) / 2
     log_density = (dim - 1) * np.log(x) - x**2 / 2
     mass = fine * np.exp(log_density - log_density.max())
@@ -46,3 +46,11 @@ def radial_rule(dim: int, count: int) -> RadialRule:
     jacobi = np.diag(diagonal) + np.diag(off[:-1], 1) + np.diag(off[:-1], -1)
     nodes, vectors = np.linalg.eigh(jacobi)
     return RadialRule(nodes + mode, vectors[0] ** 2)
+
+
+@functools.cache
+def _fine_nodes(panels: int = 20, order: int = 24) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights on `[-1, 1]`, to rounding (a single rule of many nodes loses digits)."""
+    x, weights = np.polynomial.legendre.leggauss(order)
+    starts = -1 + 2 * np.arange(panels)[:, None] / panels
+    return (starts + (x + 1) / panels).ravel(), np.tile(weights / panels, panels)
