@@ -130,3 +130,16 @@ def test_bad_arguments_are_refused():
             squared_affine(bad)
     with pytest.raises(InvalidArgument, match="positive at 0"):
         normalized_activation(lambda x: x, sum_can_vanish=True)
+
+
+def test_a_named_one_can_be_made_inside_of_a_trace():
+    one_plus_tanh.cache_clear()
+    scores = jnp.arange(3.0)
+    made = jax.jit(lambda x: get_normalization("one-plus-tanh").weights(x))(scores)
+    raw = 1 + np.tanh(np.arange(3.0))
+    np.testing.assert_allclose(made, raw / raw.sum(), rtol=1e-6)
+
+
+def test_a_stretch_of_zeros_lets_the_sum_vanish():
+    with pytest.raises(InvalidArgument, match="cannot vanish"):
+        normalized_activation(lambda x: jnp.maximum(1 + x, 0))

@@ -18,6 +18,7 @@ import numpy as np
 from .._core.errors import InvalidArgument, check_choice, check_real
 
 _GRID = np.linspace(-50.0, 50.0, 20_001, dtype=np.float32)
+_USUAL = 10.0  # scores beyond are rare enough that an f may underflow there
 
 
 @dataclass(frozen=True)
@@ -80,22 +81,18 @@ def normalized_activation(
     if not callable(function):
         raise InvalidArgument("function", function, "a function of one score, traceable by JAX")
     name = getattr(function, "__name__", "activation") if name is None else name
-    try:
-        values = np.asarray(jax.vmap(function)(jnp.asarray(_GRID)))
-    except (TypeError, ValueError, IndexError) as error:  # what JAX raises for other functions
-        told = f"a function of one score, traceable by JAX; calling it raised: {error}"
-        raise InvalidArgument("function", name, told.splitlines()[0]) from error
-    if values.shape != _GRID.shape or np.isnan(values).any():
-        raise InvalidArgument("function", name, "finite, and a number for each score")
-    if not values.min() >= 0.0 and not sum_can_vanish:
-        place = float(_GRID[np.argmin(values)])
+    with jax.ensure_compile_time_eval():  # numbers, also where a caller is being traced
+        values, at_zero, slope = _looked_at(function, name)
+    least = int(np.argmin(values))
+    # an isolated zero is met with probability 0, a stretch of them is not
+    stretch = np.count_nonzero(values[np.abs(_GRID) <= _USUAL] == 0.0) > 2
+    cannot_vanish = values[least] >= 0.0 and (at_zero == 0.0 or not stretch)
+    if not cannot_vanish and not sum_can_vanish:
         allowed = (
-            f"positive, so that Σf cannot vanish; f({place:.3g}) = {values.min():.3g} "
+            f"positive, so that Σf cannot vanish; f({_GRID[least]:.3g}) = {values[least]:.3g} "
             "(sum_can_vanish=True accepts it)"
         )
         raise InvalidArgument("function", name, allowed)
-    zero = jnp.zeros(())
-    at_zero, slope = float(function(zero)), float(jax.grad(lambda x: function(x))(zero))
     if not at_zero > 0:
         raise InvalidArgument("function", name, f"positive at 0; f(0) = {at_zero:.3g}")
 
@@ -104,6 +101,21 @@ def normalized_activation(
         return raw / jnp.sum(raw, axis=axis, keepdims=True)
 
     return Normalization(name, weights, slope / at_zero)
+
+
+def _looked_at(function: Callable[[Any], Any], name: str) -> tuple[np.ndarray, float, float]:
+    """Values on the grid, value at 0 and slope at 0; raises `InvalidArgument`."""
+    zero = jnp.zeros(())
+    try:
+        values = np.asarray(jax.vmap(function)(jnp.asarray(_GRID)))
+        if values.shape != _GRID.shape or np.isnan(values).any():
+            raise InvalidArgument("function", name, "finite, and a number for each score")
+        return values, float(function(zero)), float(jax.grad(lambda x: function(x))(zero))
+    except InvalidArgument:
+        raise
+    except (TypeError, ValueError, IndexError) as error:  # what JAX raises for other functions
+        told = f"a function of one score, traceable by JAX; calling it raised: {error}"
+        raise InvalidArgument("function", name, told.splitlines()[0]) from error
 
 
 def affine(C: float) -> Normalization:
