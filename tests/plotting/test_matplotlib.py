@@ -80,3 +80,11 @@ def test_cells_of_a_map_meet_halfway_on_the_axis_as_drawn():
     corners = mesh.get_coordinates()
     np.testing.assert_allclose(corners[0, :, 0], 10.0 ** np.array([-0.5, 0.5, 1.5, 2.5]))
     np.testing.assert_allclose(corners[:, 0, 1], [-0.5, 0.5, 1.5])
+
+
+def test_named_ticks_of_a_log_axis_stand_alone(check_tidy):
+    # less than a decade, where matplotlib would label the minor ticks too
+    axis = Axis("x", log=True, ticks=((3, "3"), (20, "20")))
+    drawing = render(Figure("", [Panel("", axis, axis, [Line([3, 20], [3, 20])])], columns=1))
+    shown = [text for text, _ in check_tidy(drawing)]
+    assert sorted(shown) == ["20", "20", "3", "3", "x", "x"]

@@ -105,6 +105,8 @@ def _without_math(value: Any) -> Any:
 
 def _draw(panel: Panel, ax: matplotlib.axes.Axes) -> Any:
     """Draws the marks; returns the axes of the colour bar, if there is one."""
+    import matplotlib.ticker
+
     for axis, name in ((panel.x, "x"), (panel.y, "y")):
         getattr(ax, f"set_{name}label")(axis.label)
         if axis.log:
@@ -123,6 +125,8 @@ def _draw(panel: Panel, ax: matplotlib.axes.Axes) -> Any:
         if axis.ticks is not None:
             places, texts = zip(*axis.ticks) if axis.ticks else ((), ())
             getattr(ax, f"set_{name}ticks")(places, texts)
+            if axis.log:  # whose minor ticks have labels of their own within a decade
+                getattr(ax, f"{name}axis").set_minor_formatter(matplotlib.ticker.NullFormatter())
         if axis.limits is not None:
             getattr(ax, f"set_{name}lim")(*axis.limits)
         elif axis.log and axis.ticks is None:
