@@ -2,16 +2,19 @@
 
 A loop is an Equinox module with two methods, `step(carry, i)` and `snapshot(carry, i)`. One
 compiled program advances it by any number of steps; Python sees a chunk of about half a second at
-a time. Memory grows with the saved states, never with the steps.
+a time. Memory grows with the saved states, never with the steps. Several loops of equal shapes run
+side by side, one to a core.
 """
 
 from __future__ import annotations
 
 import abc
 import hashlib
+import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -87,7 +90,7 @@ def _advance(
 
 
 def run_loop(
-    loop: Loop,
+    loop: Loop | list[Loop],
     carry: Any,
     *,
     steps: int,
@@ -98,6 +101,9 @@ def run_loop(
     keep_state: Callable[[Any], None] = lambda carry: None,
 ) -> Any:
     """Runs `loop` from `carry` for `steps` steps in float64 scope.
+
+    A list of loops that differ in their numbers only, with a list of carries, shares one compiled
+    program and the cores; its snapshots are stacked along a second axis.
 
     **Arguments:** `finish(steps, snapshots)` builds the result from the saved steps and the stacked
     snapshots (leading axis: saves); `note` the text beside the progress bar; `keep_state` is called
@@ -171,11 +177,26 @@ class _Position(NamedTuple):
 
 
 def _call(
-    loop: Loop, carry: Any, first: int, blocks: int, block: int, saves: bool
+    loop: Loop | list[Loop], carry: Any, first: int, blocks: int, block: int, saves: bool
 ) -> tuple[Any, Any]:
-    at, times, long = (jnp.asarray(n, jnp.int64) for n in (first, blocks, block))
-    flag = jnp.asarray(saves, bool)
-    return jax.block_until_ready(_advance(loop, carry, at, times, long, flag, _CAPACITY))
+    def one(part: Loop, state: Any) -> tuple[Any, Any]:
+        with float64():  # a thread has a scope of its own
+            at, times, long = (jnp.asarray(n, jnp.int64) for n in (first, blocks, block))
+            flag = jnp.asarray(saves, bool)
+            return jax.block_until_ready(_advance(part, state, at, times, long, flag, _CAPACITY))
+
+    if isinstance(loop, Loop):
+        return one(loop, carry)
+    # XLA leaves most of a core idle on programs this small; the first call compiles, for all
+    with ThreadPoolExecutor(1 if block == 0 else _cores()) as pool:
+        done = list(pool.map(one, loop, carry))
+    names = done[0][1]
+    return [state for state, _ in done], {k: np.stack([d[1][k] for d in done], 1) for k in names}
+
+
+def _cores() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)  # absent on some systems
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _plan(
@@ -190,7 +211,7 @@ def _plan(
     return save_every, min(regular, budget // save_every, _CAPACITY)
 
 
-def _identity(loop: Loop, carry: Any, steps: int, save_every: int) -> str:
+def _identity(loop: Loop | list[Loop], carry: Any, steps: int, save_every: int) -> str:
     """A short digest of everything that the run depends on."""
     leaves, structure = jax.tree.flatten((loop, carry))
     # addresses of functions change from process to process; what a schedule does, does not
@@ -206,9 +227,11 @@ def _identity(loop: Loop, carry: Any, steps: int, save_every: int) -> str:
     return digest.hexdigest()[:16]
 
 
-def _begin(checkpoint: Checkpoint | None, loop: Loop, carry: Any) -> _Position:
+def _begin(checkpoint: Checkpoint | None, loop: Loop | list[Loop], carry: Any) -> _Position:
     """Where to start from: a checkpoint's position, or step 0."""
     kept = None if checkpoint is None else checkpoint.load()
+    # one block of no steps: a program of its own for the first snapshot would cost as much to compile
+    same, store = _call(loop, carry, 0, 1, 0, True)
     if kept is not None:
         leaves, structure = jax.tree.flatten(carry)
         restored = [
@@ -219,6 +242,4 @@ def _begin(checkpoint: Checkpoint | None, loop: Loop, carry: Any) -> _Position:
         saved = len(next(iter(shots.values())))
         state = jax.tree.unflatten(structure, restored)
         return _Position(int(kept["done"]), saved, state, (shots,))
-    # one block of no steps: a program of its own for the first snapshot would cost as much to compile
-    carry, store = _call(loop, carry, 0, 1, 0, True)
-    return _Position(0, 1, carry, ({k: np.asarray(v[:1]) for k, v in store.items()},))
+    return _Position(0, 1, same, ({k: np.asarray(v[:1]) for k, v in store.items()},))

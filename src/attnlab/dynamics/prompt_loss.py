@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
-from .._core.keys import check_key
+from .._core.keys import check_key, fold_in
 from .._core.precision import float64
 
 _BATCH = 2000
@@ -109,7 +109,7 @@ def _sums(
     layer = eqx.combine(weights, fixed)
 
     def one(i: Any, sums: Any) -> Any:
-        prompts = task.sample(jax.random.fold_in(key, i), batch)
+        prompts = task.sample(fold_in(key, i), batch)
         losses = squared_errors(layer, prompts).astype(jnp.float64)
         losses = jnp.where(i * batch + jnp.arange(batch) < samples, losses, 0.0)
         return sums[0] + losses.sum(), sums[1] + (losses**2).sum()

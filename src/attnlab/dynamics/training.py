@@ -8,7 +8,7 @@ are trained by the gradient of the mean squared error, summed over outputs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
+from .._core.keys import fold_in
 from .._core.precision import float64
 from .circuit_history import LONG_NAMES, default_measure
 from .loop import Loop, run_loop
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     import xarray
 
 Measure = Callable[[Any], dict[str, Any]]
+
+_SMALL_STEP = 2**14  # numbers in the prompts of one step
 
 _ALWAYS = {
     "risk": "risk on test prompts, label noise included",
@@ -56,25 +59,31 @@ class Run:
 
 
 class _Training(Loop):
+    """One run; or, when `stacked`, several along the leading axis of keys and states."""
+
     task: Any
-    data_keys: PRNGKeyArray
-    test_keys: PRNGKeyArray
+    data_key: PRNGKeyArray
+    test_key: PRNGKeyArray
     optimizer: Any = eqx.field(static=True)
     fixed: Any = eqx.field(static=True)  # the layer without its arrays
     measures: tuple[Measure, ...] = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
     test_prompts: int = eqx.field(static=True)
     dtype: Any = eqx.field(static=True)
+    stacked: bool = eqx.field(static=True)
 
     def step(self, carry: Any, i: Any) -> Any:
-        return jax.vmap(lambda one, key: self._step(one, key, i))(carry, self.data_keys)
+        if not self.stacked:
+            return self._step(carry, self.data_key, i)
+        return jax.vmap(lambda one, key: self._step(one, key, i))(carry, self.data_key)
 
     def snapshot(self, carry: Any, i: Any) -> dict[str, Any]:
-        return jax.vmap(self._snapshot)(carry, self.test_keys)
+        take = jax.vmap(self._snapshot) if self.stacked else self._snapshot
+        return take(carry, self.test_key)
 
     def _step(self, carry: Any, key: PRNGKeyArray, i: Any) -> Any:
         weights, memory = carry
-        prompts = self.task.sample(jax.random.fold_in(key, i), self.batch_size, dtype=self.dtype)
+        prompts = self.task.sample(fold_in(key, i), self.batch_size, dtype=self.dtype)
         gradient = jax.grad(lambda w: jnp.mean(self._losses(w, prompts)))(weights)
         updates, new = self.optimizer.update(gradient, memory, weights)
         # a schedule computed in float64 must not widen the state of the loop
@@ -115,7 +124,8 @@ def train(
     **Arguments:**
 
     - `layer`: an Equinox module; or, when `runs` is given, a function `key -> module`, called once
-      per run. All runs train in one compiled loop.
+      per run. Runs share one compiled program: small ones (or those on an accelerator) run in it
+      together, large ones one to a core.
     - `task`: anything with `sample(key, batch, dtype=)` that gives `.inputs` and `.target`, or `.X`
       and `.y`.
     - `optimizer`: from Optax, e.g. `optax.adam(1e-3)`.
@@ -130,7 +140,8 @@ def train(
 
     **Returns:** a `Run`. Its history has, on `(run, step)` (`step` alone without `runs`), `risk`
     (mean squared error on the test prompts, label noise included) with the standard error
-    `risk_error`, and what was measured; `status` is `"ok"` or `"diverged"`.
+    `risk_error`, and what was measured; `status` is `"ok"` or `"diverged"`. Its attributes say
+    how random numbers were made.
 
     Raises `InvalidArgument` before any step is made; `RunInterrupted` on Ctrl-C, with the history
     until then.
@@ -169,34 +180,56 @@ def train(
         weights = jax.tree.map(lambda leaf: leaf.astype(dtype), weights)
         task = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), task)
         memory = jax.vmap(optimizer.init)(weights)
-    loop = _Training(
+    whole = _Training(
         task=task,
-        data_keys=keys[1],
-        test_keys=keys[2],
+        data_key=keys[1],
+        test_key=keys[2],
         optimizer=optimizer,
         fixed=fixed,
         measures=tuple(measures),
         batch_size=batch_size,
         test_prompts=test_prompts,
         dtype=jnp.dtype(dtype),
+        stacked=True,
     )
+    loop, state = _arranged(whole, (weights, memory), count)
     last: list[Any] = []
     single = runs is None
+    attrs = {
+        "key_implementation": str(jax.random.key_impl(key)),
+        "generator": getattr(task, "generator", "jax.random"),
+    }
     dims: dict[str, tuple[str, ...]] = {}
     for each in measures:
         dims |= getattr(each, "dims", {})
     history = run_loop(
         loop,
-        (weights, memory),
+        state,
         steps=steps,
         save_every=save_every,
         label="training",
-        finish=lambda at, shots: _history(at, shots, dims, single),
+        finish=lambda at, shots: _history(at, shots, dims, single).assign_attrs(attrs),
         note=lambda shot: f"risk {np.mean(shot['risk']):.4g}",
         keep_state=last.append,
     )
-    trained = eqx.combine(last[-1][0], fixed)
+    states = last[-1]
+    if isinstance(states, list):
+        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    trained = eqx.combine(states[0], fixed)
     return Run(_run(trained, 0) if single else trained, history)
+
+
+def _arranged(whole: _Training, state: Any, runs: int) -> tuple[Any, Any]:
+    """Large steps on the CPU: each run apart, so that its arrays stay in cache and another core
+    takes another run. Small ones, and accelerators: all runs in one program, by `vmap`."""
+    numbers = whole.batch_size * prompt_numbers(whole.task)
+    if jax.default_backend() != "cpu" or (runs > 1 and numbers < _SMALL_STEP):
+        return whole, state
+    loops = [
+        replace(whole, data_key=data, test_key=test, stacked=False)
+        for data, test in zip(whole.data_key, whole.test_key)
+    ]
+    return loops, [_run(state, i) for i in range(runs)]
 
 
 def _run(layers: Any, run: int) -> Any:

@@ -19,6 +19,8 @@ from .kernel_heads import KernelHeads
 from .normalizations import Normalization, get_normalization
 from .prompt_shapes import check_prompt_shapes
 
+_LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
+
 Init = Literal["pytorch", "small-identity", "opposite-sign"]
 Mask = Literal["causal", "context"]
 
@@ -141,16 +143,29 @@ class MultiHeadAttention(eqx.Module):
         """
         d = self.dim
         single = check_prompt_shapes(X, y, xq, dim=d, n_outputs=self.n_outputs)
-        labels = y[..., None] if single else y
         # the circuits are small matrices: nothing of the size of the prompt goes through them
-        direction = jnp.einsum("hij,...j->...hi", self.kq[:, :, :d], xq)
-        scores = jnp.einsum("...ld,...hd->...hl", X, direction[..., :d])
-        scores = scores + jnp.einsum("...ln,...hn->...hl", labels, direction[..., d:])
-        weights = self.normalization.weights(scores)
-        read = self.ov[:, d:, :]
-        out = jnp.einsum("hnd,...hl,...ld->...n", read[:, :, :d], weights, X)
-        out = out + jnp.einsum("hnm,...hl,...lm->...n", read[:, :, d:], weights, labels)
-        return out[..., 0] if single else out
+        kq, read = self.kq[:, :, :d], self.ov[:, d:, :]
+        if d + self.n_outputs > _LARGEST_WRITTEN_SUM:
+            labels = y[..., None] if single else y
+            direction = jnp.einsum("hij,...j->...hi", kq, xq)
+            scores = jnp.einsum("...ld,...hd->...hl", X, direction[..., :d])
+            scores = scores + jnp.einsum("...ln,...hn->...hl", labels, direction[..., d:])
+            weights = self.normalization.weights(scores)
+            out = jnp.einsum("hnd,...hl,...ld->...n", read[:, :, :d], weights, X)
+            out = out + jnp.einsum("hnm,...hl,...lm->...n", read[:, :, d:], weights, labels)
+            return out[..., 0] if single else out
+        # prompts last: all sums are then sums of long rows, which costs a fifth. No axis for a lone
+        # head: XLA's CPU reductions of JAX 0.10 are ten times slower beside an axis of length 1
+        heads = () if self.n_heads == 1 else (self.n_heads,)
+        tokens = [*_rows(X, 2), *([_rows(y, 1)] if single else _rows(y, 2))]
+        direction = jnp.tensordot(kq.transpose(1, 0, 2), _rows(xq, 1), 1)
+        direction = direction.reshape(len(tokens), *heads, -1)
+        scores = sum(direction[i][..., None, :] * token for i, token in enumerate(tokens))
+        weights = self.normalization.weights(scores, -2)
+        moments = jnp.stack([jnp.sum(weights * token, -2) for token in tokens])
+        flat = read.transpose(1, 2, 0).reshape(self.n_outputs, -1)
+        out = flat @ moments.reshape(flat.shape[1], -1)
+        return out.T.reshape(xq.shape[:-1] if single else (*xq.shape[:-1], self.n_outputs))
 
     def update(
         self, tokens: Float[Array, "*batch count tokens"], mask: Mask = "causal"
@@ -168,6 +183,12 @@ class MultiHeadAttention(eqx.Module):
         scores = jnp.einsum("...ti,hij,...sj->...hst", tokens, self.kq, tokens)
         weights = self.normalization.weights(scores, where=seen)
         return tokens + jnp.einsum("hij,...hst,...tj->...si", self.ov, weights, tokens)
+
+
+def _rows(x: Array, last: int) -> Array:
+    """The `last` axes of `(*batch, ...)` in reverse order, then one axis for the whole batch."""
+    flat = x.reshape(-1, *x.shape[x.ndim - last :])
+    return flat.transpose(*range(last, -1, -1))
 
 
 def _uniform(key: PRNGKeyArray, heads: int, inner: int, size: int) -> tuple[Array, ...]:

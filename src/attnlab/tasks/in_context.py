@@ -9,19 +9,21 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real, is_traced
 from .._core.keys import check_key
+from .._core.normals import GENERATOR, standard_normals
 from .single_location import check_sample_size
 
 Supports = tuple[tuple[int, ...], ...]
+
+_LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
 
 
 class ContextPrompts(NamedTuple):
@@ -91,6 +93,8 @@ class InContextRegression(eqx.Module):
     Raises `InvalidArgument` for anything else.
     """
 
+    generator: ClassVar[str] = GENERATOR  # of the prompts' numbers, for records
+
     dim: int = eqx.field(static=True)
     length: int = eqx.field(static=True)
     noise_std: float
@@ -152,33 +156,43 @@ class InContextRegression(eqx.Module):
     ) -> ContextPrompts:
         """Draws `batch` independent prompts, of `length` examples instead of the task's if given.
 
-        Random numbers are drawn in float32 and then cast to `dtype`, so that the precision never
-        changes the sample. Raises `InvalidArgument`, also for more than memory holds.
+        Random numbers are drawn in float32, by a generator of the library's own from the words of
+        the key (`generator`), and then cast to `dtype`, so that the precision never changes the
+        sample. Raises `InvalidArgument`, also for more than memory holds.
         """
         key, batch = check_key(key), check_integer("batch", batch, minimum=1)
         length = self.length if length is None else check_integer("length", length, minimum=1)
         d, n = self.dim, self.n_outputs
         check_sample_size(batch, length, d + n, dtype)
-        # one draw for everything: a generator called five times costs nearly five times as much
+        # one draw for everything, prompts along the last axis: all sums below are then sums of
+        # long rows, and what a student transposes back costs nothing
         own = n if self.coefficients == "independent" else 1
         sizes = (length * d, d, own * d, length * n, n)
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
-        z = jax.random.normal(key, (batch, sum(sizes)), jnp.float32).astype(dtype)
-        x, xq, beta, noise, noise_q = jnp.split(z, ends, axis=-1)
-        X = self._correlated(x.reshape(batch, length, d))
+        z = standard_normals(key, (sum(sizes), batch)).astype(dtype)
+        x, xq, beta, noise, noise_q = jnp.split(z, ends)
+        X = self._correlated(x.reshape(d, length, batch))
         xq = self._correlated(xq)
-        beta = beta.reshape(batch, own, d) / math.sqrt(d)
+        beta = beta.reshape(own, d, batch) / math.sqrt(d)
         if self.supports is not None:
-            beta = beta * jnp.asarray(self.support_mask, dtype)
-        y = jnp.einsum("bld,bnd->bln", X, beta) + self.noise_std * noise.reshape(batch, length, n)
-        yq = jnp.einsum("bd,bnd->bn", xq, beta) + self.noise_std * noise_q
-        y, yq = y.astype(dtype), yq.astype(dtype)
+            beta = beta * jnp.asarray(self.support_mask, dtype)[:, :, None]
+        y = _combined(beta, X) + self.noise_std * noise.reshape(n, length, batch)
+        yq = _combined(beta, xq[:, None])[:, 0] + self.noise_std * noise_q
+        y, yq, beta = y.astype(dtype).T, yq.astype(dtype).T, jnp.moveaxis(beta, -1, 0)
         if self.supports is None:
             y, yq, beta = y[..., 0], yq[..., 0], beta[:, 0]
-        return ContextPrompts(X, y, xq, yq, beta)
+        return ContextPrompts(X.T, y, xq.T, yq, beta)
 
     def _correlated(self, z: Any) -> Any:
-        return z if self.factor is None else z @ jnp.asarray(self.factor, z.dtype).T
+        """`Σ^(1/2)` times the columns of `z`, along its first axis."""
+        return z if self.factor is None else jnp.tensordot(jnp.asarray(self.factor, z.dtype), z, 1)
+
+
+def _combined(beta: Any, X: Any) -> Any:
+    """`Σ_i β_ni x_i`, `(n, length, batch)`, from `(n, d, batch)` and `(d, length, batch)`."""
+    if X.shape[0] > _LARGEST_WRITTEN_SUM:
+        return jnp.einsum("nib,ilb->nlb", beta, X)
+    return sum(beta[:, i, None] * X[i] for i in range(X.shape[0]))
 
 
 def kac_murdock_szego(dim: int, rho: float = 0.5) -> Float[np.ndarray, "dim dim"]:
