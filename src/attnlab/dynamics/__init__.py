@@ -1,13 +1,15 @@
 """How a student learns: descent, flows, stochastic training, stationary points, stability.
 
 Single-location students are trained in their five overlaps, where a step costs O(1) whatever the
-dimension, or in `R^d` where fixed prompts need it. Everything returns labelled datasets.
+dimension, or in `R^d` where fixed prompts need it; kernel heads in `(omega, mu)`; layers by any
+optimiser on fresh prompts. Everything returns labelled datasets.
 """
 
 from .circuit_history import CircuitMeasure as CircuitMeasure
 from .circuit_history import tail_average as tail_average
 from .empirical import empirical_gradient_descent as empirical_gradient_descent
 from .flow import gradient_flow as gradient_flow
+from .kernel_heads import gradient_descent as gradient_descent
 from .projected import projected_gradient_descent as projected_gradient_descent
 from .prompt_loss import sampled_risk as sampled_risk
 from .stability import convergence_rates as convergence_rates

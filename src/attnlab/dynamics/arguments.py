@@ -87,3 +87,17 @@ def check_risk(risk: Any) -> None:
     """Raises `InvalidArgument` for anything but an exact single-location risk."""
     if not isinstance(risk, SingleLocationRisk):
         raise InvalidArgument("risk", risk, "a risk from attnlab.population_risk")
+
+
+def check_times(times: Any) -> np.ndarray:
+    """`times` as a float64 vector, increasing and at least 0; raises `InvalidArgument`."""
+    allowed = "a vector of increasing finite times >= 0"
+    try:
+        casting: Any = "same_kind" if np.size(times) else "unsafe"
+        at = np.asarray(times).astype(np.float64, casting=casting)
+    except (TypeError, ValueError):
+        raise InvalidArgument("times", times, allowed) from None
+    ordered = at.ndim == 1 and at.size > 0 and np.isfinite(at).all() and (np.diff(at) > 0).all()
+    if not ordered or at[0] < 0:
+        raise InvalidArgument("times", times, allowed)
+    return at

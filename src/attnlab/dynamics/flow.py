@@ -1,6 +1,7 @@
-"""The gradient flow of the population risk, in the overlaps.
+"""The gradient flow of the population risk, in the overlaps or in the parameters of kernel heads.
 
-Source: Section 4 of marion2025 (the limit of small steps); `docs/theory/overlap-recursion`.
+Source: Section 4 of marion2025 (the limit of small steps), Appendix D of he2025;
+`docs/theory/overlap-recursion`, `docs/theory/kernel-head-dynamics`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
+from .._core.errors import check_choice, check_integer, check_real
 from .._core.precision import float64, to_float64
-from ..students import Overlaps
+from ..students import KernelHeads, Overlaps
 from ..theory import SingleLocationRisk
-from .arguments import check_risk, check_start
+from .arguments import check_risk, check_start, check_times
 from .dataset import trajectory_dataset
+from .kernel_heads import heads_flow
 from .overlap_map import flow_field
 
 if TYPE_CHECKING:
@@ -26,47 +28,59 @@ if TYPE_CHECKING:
 
 
 def gradient_flow(
-    risk: SingleLocationRisk,
-    params: Overlaps,
+    risk: Any,
+    params: Overlaps | KernelHeads,
     *,
     times: Float[ArrayLike, " times"],
+    rate: float = 1.0,
     tolerance: float = 1e-9,
-    solver: str = "explicit",
+    solver: str | None = None,
     max_steps: int = 100_000,
 ) -> xarray.Dataset:
-    """Integrates `dk/dt = -P_k^⊥ grad_k R`, `dv/dt = -P_v^⊥ grad_v R` from a batch of starts.
+    """Integrates the gradient flow of `risk` from a batch of starts.
+
+    From `Overlaps`, that of unit vectors: `dk/dt = -P_k^⊥ grad_k R`, `dv/dt = -P_v^⊥ grad_v R`.
+    From `KernelHeads`, `dω/dt = -∂R/∂ω`, `dμ/dt = -∂R/∂μ`, each times `rate`.
 
     **Arguments:**
 
+    - `risk`: from `population_risk`; for heads also an approximation, or any Equinox module with
+      `value_of(omega, mu)`.
     - `times`: increasing, at least 0; the flow starts at time 0.
-    - `tolerance`: relative and absolute tolerance of the adaptive step.
-    - `solver`: `"explicit"` (Tsit5) or `"implicit"` (Kvaerno5, for times long enough that the
-      fastest rate would limit the step).
+    - `rate`: speed of the clock; Appendix D of he2025 follows half its loss, which is `rate=0.5`.
+    - `tolerance`: relative tolerance of the adaptive step; of overlaps also the absolute one, of
+      heads 10⁴ times the absolute one.
+    - `solver`: `"explicit"` (Tsit5, default of overlaps) or `"implicit"` (Kvaerno5, default of
+      heads: for times long enough that the fastest rate would limit the step).
 
-    **Returns:** a dataset as `projected_gradient_descent` does, on `(run, time)`. `status` says
-    `"diverged"` for a run whose integration failed; others are not disturbed.
+    **Returns:** a dataset as `projected_gradient_descent` or `dynamics.gradient_descent` does, on
+    `(run, time)`. `status` says `"diverged"` for a run whose integration failed; others are not
+    disturbed. Heads keep what was reached, NaN beyond, and say `"max_steps"` for want of steps.
 
-    One unit of time is `1/step_size` steps of projected gradient descent with a small step.
+    With `rate=1` a unit of time is `1/step_size` steps of gradient descent with a small step.
     Raises `InvalidArgument` before any compute.
     """
+    if isinstance(params, KernelHeads):
+        return heads_flow(
+            risk,
+            params,
+            times=times,
+            rate=rate,
+            tolerance=tolerance,
+            solver="implicit" if solver is None else solver,
+            max_steps=max_steps,
+        )
     check_risk(risk)
     start = check_start(params)
-    try:
-        at = np.asarray(times).astype(
-            np.float64, casting="same_kind" if np.size(times) else "unsafe"
-        )
-    except (TypeError, ValueError):
-        allowed = "a vector of increasing finite times >= 0"
-        raise InvalidArgument("times", times, allowed) from None
-    ordered = at.ndim == 1 and at.size > 0 and np.isfinite(at).all() and (np.diff(at) > 0).all()
-    if not ordered or at[0] < 0:
-        raise InvalidArgument("times", times, "a vector of increasing finite times >= 0")
+    at = check_times(times)
+    check_real("rate", rate, low=0.0, low_open=True)
+    solver = "explicit" if solver is None else solver
     check_real("tolerance", tolerance, low=1e-13, high=1e-2)
     check_choice("solver", solver, ("implicit", "explicit"))
     check_integer("max_steps", max_steps, minimum=1)
     with float64():
-        exact, first, grid = to_float64((risk, start, at))
-        states, risks, good = _integrate(exact, first, grid, tolerance, solver, max_steps)
+        exact, first, grid, speed = to_float64((risk, start, at, rate))
+        states, risks, good = _integrate(exact, first, grid, speed, tolerance, solver, max_steps)
         states, risks, good = np.array(states), np.array(risks), np.asarray(good)
     states[:, ~good] = np.nan
     risks[:, ~good] = np.nan
@@ -76,12 +90,19 @@ def gradient_flow(
 
 @eqx.filter_jit
 def _integrate(
-    risk: SingleLocationRisk, start: Any, times: Any, tolerance: Any, solver: str, max_steps: int
+    risk: SingleLocationRisk,
+    start: Any,
+    times: Any,
+    rate: Any,
+    tolerance: Any,
+    solver: str,
+    max_steps: int,
 ) -> Any:
     import diffrax
 
-    def field(_: Any, state: Any, exact: Any) -> Any:
-        return flow_field(state, exact.gradient_of(state, exact.scale))
+    def field(_: Any, state: Any, args: Any) -> Any:
+        exact, speed = args
+        return speed * flow_field(state, exact.gradient_of(state, exact.scale))
 
     method = diffrax.Kvaerno5() if solver == "implicit" else diffrax.Tsit5()
 
@@ -93,7 +114,7 @@ def _integrate(
             t1=jnp.maximum(times[-1], 1e-12),
             dt0=None,
             y0=state,
-            args=risk,
+            args=(risk, rate),
             saveat=diffrax.SaveAt(ts=times),
             stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
             max_steps=max_steps,
