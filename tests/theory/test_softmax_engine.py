@@ -13,7 +13,7 @@ import pytest
 
 from attnlab._core.precision import float64
 from attnlab.errors import InvalidArgument
-from attnlab.theory.softmax_engine import LADDER, moments, softmax_moments
+from attnlab.theory.softmax_engine import LADDER, correlated_moments, moments, softmax_moments
 
 sys.path.insert(0, str(Path(__file__).parent))
 from softmax_oracle import signs, three_tokens, two_tokens
@@ -131,6 +131,34 @@ def test_small_scores_keep_the_digits_of_the_excess(known):
         # second order: p = (1 + a (s - s̄))/L, so Q - 1/L = ab (L-1)/L²
         leading = -1e-12 * (length - 1) / length**2
         assert abs(known[log_length].excess[i] / leading - 1) < 1e-11
+
+
+def test_correlated_scores():
+    """Mehler's formula against the collinear engine at correlations ±1, and the law of `e^{ξ+η}`
+    at any other as `L → ∞`."""
+    scales = np.array([[0.3, 0.5], [0.9, 0.7]])
+    with float64():
+        plain = jax.jit(jax.vmap(lambda x: moments(x, jnp.log(40.0), LADDER[3])[1]))
+        mehler = jax.jit(
+            jax.vmap(
+                lambda x, c, log_length: correlated_moments(
+                    x,
+                    jnp.array([[1.0, 0.0], [0.0, 1.0]]) + c * (1 - jnp.eye(2)),
+                    log_length,
+                    LADDER[2],
+                )[1],
+                in_axes=(0, 0, None),
+            )
+        )
+        for sign in (1.0, -1.0):
+            exact = plain(jnp.asarray(scales * [1.0, sign]))
+            got = mehler(jnp.asarray(scales), jnp.full(2, sign), jnp.log(40.0))
+            for x, y in zip(exact, got, strict=True):
+                np.testing.assert_allclose(x, y, rtol=0, atol=1e-14)
+        for c in (0.4, -0.7, 0.0):
+            got = mehler(jnp.asarray(scales), jnp.full(2, c), jnp.asarray(69.0)).product[:, 0]
+            limit = np.exp(c * scales.prod(axis=1) - 69)
+            np.testing.assert_allclose(got, limit, rtol=1e-11)
 
 
 def test_derivatives():

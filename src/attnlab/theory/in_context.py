@@ -31,8 +31,15 @@ from ..tasks.in_context import check_in_context
 from .climbing_risk import ClimbingRisk, InContextComponents, divisor, traced
 from .heads_risk import check_softmax_heads
 from .radial import RadialRule, radial_rule
-from .softmax_engine import LADDER, HeadMoments, PairMoments, moments, product_coefficients
-from .softmax_engine.moments import at_index
+from .softmax_engine import (
+    LADDER,
+    HeadMoments,
+    PairMoments,
+    at_index,
+    certain_moments,
+    moments,
+    product_coefficients,
+)
 
 RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside each rung of the engine's ladder
 _DEFAULT_RUNG = 2
@@ -138,9 +145,7 @@ class InContextRisk(ClimbingRisk):
 
     def _moments(self, scales: Any, rung: int) -> tuple[HeadMoments, PairMoments]:
         if self.trivial:
-            one = jnp.ones_like(scales)
-            pairs = jnp.ones(len(scales) * (len(scales) - 1) // 2)
-            return HeadMoments(one, 0 * one, one, one), PairMoments(pairs, 0 * pairs, *(pairs,) * 6)
+            return certain_moments(len(scales))
         return moments(scales, self.log_length, LADDER[rung])
 
 

@@ -7,7 +7,9 @@ from typing import Any, overload
 from .._core.errors import InvalidArgument
 from ..students import KernelHeads, PointwiseAttention
 from ..tasks import InContextRegression, SeveralLocations, SingleLocation
-from .in_context import InContextRisk, in_context_risk
+from .climbing_risk import ClimbingRisk
+from .in_context import in_context_risk
+from .in_context_general import general_in_context_risk
 from .pointwise import pointwise_risk
 from .risk import SingleLocationRisk
 from .several_locations import several_locations_risk
@@ -20,7 +22,7 @@ def population_risk(
 
 
 @overload
-def population_risk(task: InContextRegression, student: KernelHeads) -> InContextRisk: ...
+def population_risk(task: InContextRegression, student: KernelHeads) -> ClimbingRisk: ...
 
 
 def population_risk(task: Any, student: Any) -> Any:
@@ -35,7 +37,10 @@ def population_risk(task: Any, student: Any) -> Any:
         if not isinstance(student, KernelHeads):
             allowed = "an attnlab.KernelHeads for this task; sample other students"
             raise InvalidArgument("student", student, allowed)
-        return in_context_risk(task, student)
+        scalar = student.omega.ndim == 1 or student.omega.shape == student.mu.shape
+        if task.covariance is None and scalar:
+            return in_context_risk(task, student)
+        return general_in_context_risk(task, student)
     if not isinstance(task, SingleLocation | SeveralLocations):
         allowed = "an attnlab.SingleLocation, SeveralLocations or InContextRegression"
         raise InvalidArgument("task", task, allowed)

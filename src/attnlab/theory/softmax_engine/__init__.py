@@ -11,8 +11,11 @@ from .checked import ProductCoefficients as ProductCoefficients
 from .checked import SoftmaxMoments as SoftmaxMoments
 from .checked import product_coefficients as product_coefficients
 from .checked import softmax_moments as softmax_moments
+from .correlated import correlated_moments as correlated_moments
 from .grids import LADDER as LADDER
 from .grids import Resolution as Resolution
 from .moments import HeadMoments as HeadMoments
 from .moments import PairMoments as PairMoments
+from .moments import at_index as at_index
+from .moments import certain_moments as certain_moments
 from .moments import moments as moments

@@ -114,9 +114,16 @@ def moments(
 
     def pair(i: Any, j: Any) -> PairMoments:
         one, other = at_index((f, nodes), i), at_index((f, nodes), j)
-        return pair_integrals(one[0], other[0], weights, one[1], other[1], log_length)
+        alone = one[0].complement @ weights
+        return pair_integrals(one[0], other[0], weights, alone, one[1], other[1], log_length)
 
     return heads, jax.vmap(pair)(first, second)
+
+
+def certain_moments(heads: int) -> tuple[HeadMoments, PairMoments]:
+    """The moments for a single token, whose weight is 1."""
+    one, pairs = jnp.ones(heads), jnp.ones(heads * (heads - 1) // 2)
+    return HeadMoments(one, 0 * one, one, one), PairMoments(pairs, 0 * pairs, *(pairs,) * 6)
 
 
 def at_index(tree: Any, index: Any) -> Any:
@@ -152,19 +159,22 @@ def pair_integrals(
     f: Factors,
     g: Factors,
     weights: Float[Array, " scores"],
+    alone: Float[Array, " laplace"],
     left: LaplaceNodes,
     right: LaplaceNodes,
     log_length: Any,
 ) -> PairMoments:
-    """Double integrals over `t` and `u` by matrix products: all averages are of the form
-    `E f(t, s) g(u, s)`. `g` may be averages given `s`, when the second head has a score of its own.
+    """Double integrals over `t` and `u` by matrix products.
+
+    All averages are `E f(t, s) g(u, s) = Σ f weights g` over nodes `s`, or over the coefficients of
+    `f` and `g` in a basis with that inner product. `alone` is `E[1 - e^{-tA}]` of the first head.
     """
 
     def mean(one: Any, other: Any) -> Any:
         return (one * weights) @ other.T
 
     # 1 - φ as a sum of positive terms
-    complement = (f.complement @ weights)[:, None] + mean(f.power0, g.complement)
+    complement = alone[:, None] + mean(f.power0, g.complement)
     survival = mean(f.power0, g.power0)
     area = left.weights[:, None] * right.weights
     single, double = _token_measures(complement, survival, log_length, area)
