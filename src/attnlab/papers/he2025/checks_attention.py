@@ -67,7 +67,7 @@ def stein_attention(preset: str, seed: int) -> Outcome:
             ),
         ),
         notes=(
-            f"{settings} random settings (d <= 8, 4 <= L <= 60, |ω| |x_q| <= 2), {samples} samples "
+            f"{settings} random settings (d <= 8, 4 <= L <= 60, |ω| |x_q| <= 1.5), {samples} samples "
             f"each, seed {seed}; the median standard error is {np.median(precision):.1%} of the "
             "left side. The identity needs Gaussian covariates, nothing else: any length, any ω."
         ),
@@ -101,7 +101,7 @@ def lemma_e2(preset: str, seed: int) -> Outcome:
             Check.agreement("two tokens, both sides as integrals", left, right, tolerance=1e-12),
         ),
         notes=(
-            f"{settings} random settings (d <= 8, 4 <= L <= 60, |ω| |x_q| <= 2 for both heads), "
+            f"{settings} random settings (d <= 8, 4 <= L <= 60, |ω| |x_q| <= 1.5 for both heads), "
             f"{samples} samples each, seed {seed}. What the approximate loss keeps, d E[p·p̃] + "
             f"ωω̃|x_q|², is off by {np.median(share):.0%} of the whole at the median of these "
             "settings, most of which are outside of its range."
@@ -182,10 +182,10 @@ def _variation(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def _setting(rng: Any) -> tuple[int, int, np.ndarray, np.ndarray]:
-    """Dimension, length, query, and two `ω` with scores of a standard deviation up to 2."""
+    """Dimension, length, query, and two `ω` with scores of a standard deviation up to 1.5."""
     dim, length = int(rng.integers(1, 9)), int(rng.integers(4, 61))
     xq = rng.standard_normal(dim)
-    scores = rng.uniform(0.05, 2.0, 2) * rng.choice([-1, 1], 2)
+    scores = rng.uniform(0.05, 1.5, 2) * rng.choice([-1, 1], 2)
     return dim, length, xq, scores / math.sqrt(xq @ xq)
 
 

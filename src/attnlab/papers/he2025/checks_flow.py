@@ -45,7 +45,7 @@ def flow_phases(preset: str, seed: int) -> Outcome:
     scale, lambert = [], []
     for dim in [10**k for k in range(1, top + 1)]:
         task = InContextRegression(dim, 8 * dim)
-        course = follow(approximate_valley(task), (1e-5, 1e-5), np.linspace(5, 30, 2000))
+        course = follow(approximate_valley(task), (1e-5, 1e-5), np.linspace(5, 30, 1000))
         scale.append(course.rho.max() * math.sqrt(dim / math.log(dim)))
         cost = (1 + task.noise_std**2) / task.length
         lambert.append(course.rho.max() / math.sqrt(lambertw(1 / cost).real / dim))
@@ -235,6 +235,6 @@ def _full_flow(task: InContextRegression, start: np.ndarray) -> np.ndarray:
 
     times = np.linspace(0, math.log(1e6), 60)
     found = solve_ivp(
-        field, (0.0, times[-1]), start, method="Radau", t_eval=times, rtol=1e-8, atol=1e-13
+        field, (0.0, times[-1]), start, method="Radau", t_eval=times, rtol=1e-7, atol=1e-12
     )
     return found.y

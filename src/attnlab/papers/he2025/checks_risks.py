@@ -96,7 +96,7 @@ def bayes_risk(preset: str, seed: int) -> Outcome:
     from ...estimators import ridge, ridge_risk
 
     rng = np.random.default_rng(seed)
-    lengths = np.array([40, 80, 160, 320] if preset == "quick" else [40, 80, 160, 320, 640])
+    lengths = np.array([40, 80, 160] if preset == "quick" else [40, 80, 160, 320, 640])
     ratios, noises = (0.125, 0.5, 2.0), (0.1, 1.0)
     gaps, extrapolated, better = [], [], []
     for ratio in ratios:

@@ -86,7 +86,7 @@ def follow(valley: Valley, start: tuple[float, float], times: Any) -> Course:
     def field(tau: float, state: np.ndarray) -> np.ndarray:
         return math.exp(tau) * np.array(valley.field(float(state[0]), float(state[1])))
 
-    found = solve_ivp(field, (0.0, at[-1]), start, method="Radau", t_eval=at, rtol=1e-9, atol=1e-13)
+    found = solve_ivp(field, (0.0, at[-1]), start, method="Radau", t_eval=at, rtol=1e-7, atol=1e-12)
     return Course(times, *found.y)
 
 

@@ -1,0 +1,199 @@
+"""The claims of he2025 on theory: each check gives the verdict on record, and breaks when it should."""
+
+import numpy as np
+import pytest
+
+from attnlab import claims, theory
+from attnlab.claims import Verdict
+from attnlab.papers.he2025 import (
+    checks_attention,
+    checks_concentration,
+    checks_flow,
+    checks_loss,
+    checks_minimiser,
+    checks_risks,
+    checks_theorem,
+    exact_heads,
+    least_risk,
+    two_head_flow,
+)
+from attnlab.students import KernelHeads
+from attnlab.tasks import InContextRegression
+
+IDS = (
+    "stein-attention",
+    "lemma-e2",
+    "nadaraya-watson",
+    "norm-concentration",
+    "concentration-lemmas",
+    "kms-tridiagonal",
+    "approximate-loss",
+    "optimal-mu",
+    "single-head",
+    "open-true-minimiser",
+    "flow-phases",
+    "flow-decay",
+    "symmetry-preserved",
+    "theorem-4.2-i",
+    "theorem-4.2-ii",
+    "theorem-4.2-iii",
+    "gd-risk",
+    "bayes-risk",
+)
+
+
+def claim(name):
+    (found,) = claims.find(f"he2025/{name}")
+    return found
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_quick_check_gives_the_verdict_on_record(name):
+    (found,) = claims.verify(f"he2025/{name}", seed=1)
+    assert found.failed is None, found.details
+    assert found.verdict == claim(name).expected, [c for c in found.checks if c.status != "pass"]
+    assert found.notes
+    assert found.correction_holds is not False, [c for c in found.evidence if c.status != "pass"]
+    if name.startswith("open-"):
+        assert found.answer
+    if found.verdict == "refuted as stated":
+        assert found.corrected
+
+
+def scaled(function, factor):
+    """The same formula, off by a factor."""
+    return lambda *arguments, **options: factor * function(*arguments, **options)
+
+
+BROKEN = [
+    # claim, module of the check, its formula, what stands there instead
+    ("stein-attention", checks_attention, "stein_side", lambda square, omega: omega * (1 - square / 2)),
+    ("lemma-e2", checks_attention, "product_side", scaled(checks_attention.product_side, 1.02)),
+    ("nadaraya-watson", checks_attention, "bandwidth", lambda omega: 1 / omega),
+    ("norm-concentration", checks_concentration, "mean_square", scaled(checks_concentration.mean_square, 1.05)),
+    ("kms-tridiagonal", checks_risks, "kms_inverse", scaled(checks_risks.kms_inverse, 1.001)),
+    ("optimal-mu", checks_loss, "manifold_step", scaled(checks_loss.manifold_step, 1.001)),
+    ("single-head", checks_loss, "single_minimiser", lambda task: (0.4, 1.6)),
+    ("approximate-loss", checks_loss, "_largest_error", lambda task, kappa, seed: task.length**-0.1),
+    ("flow-phases", checks_flow, "limit_of_product", scaled(checks_flow.limit_of_product, 1.001)),
+    ("theorem-4.2-i", checks_theorem, "printed_distance", scaled(checks_theorem.printed_distance, 0.01)),
+    ("theorem-4.2-ii", checks_theorem, "best_step", scaled(checks_theorem.best_step, 1.01)),
+    ("theorem-4.2-iii", checks_risks, "ratio_bound", scaled(checks_risks.ratio_bound, 0.9)),
+    ("gd-risk", checks_risks, "descent_risk", scaled(checks_risks.descent_risk, 1.1)),
+    ("bayes-risk", checks_risks, "limit_bayes_risk", scaled(checks_risks.limit_bayes_risk, 1.001)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "module", "formula", "wrong"), BROKEN)
+def test_a_wrong_formula_is_refuted(monkeypatch, name, module, formula, wrong):
+    monkeypatch.setattr(module, formula, wrong)
+    check = getattr(module, claim(name).check.partition(":")[2])
+    assert Verdict.from_outcome(claim(name), check("quick", 0)).verdict == "refuted as stated"
+
+
+def test_samples_alone_refute_a_wrong_risk_of_descent(monkeypatch):
+    from attnlab import estimators
+
+    right = checks_risks.descent_risk
+    monkeypatch.setattr(checks_risks, "descent_risk", scaled(right, 1.1))
+    library = scaled(
+        lambda *a, **o: float(estimators.in_context_risks.gradient_descent_risk(*a, **o)), 1.1
+    )
+    monkeypatch.setattr(estimators, "gradient_descent_risk", library)
+    found = Verdict.from_outcome(claim("gd-risk"), checks_risks.gd_risk("quick", 0))
+    failed = {check.name for check in found.checks if found.status(check) == "fail"}
+    assert any(name.startswith("sampled risks") for name in failed)
+    assert not any(name.startswith("the library's") for name in failed)
+
+
+def test_wrong_concentration_lemmas_are_refuted_each(monkeypatch):
+    module = checks_concentration
+    monkeypatch.setattr(module, "chi_square_bound", lambda t: -1.5 * t)
+    monkeypatch.setattr(module, "binomial_bound", lambda n, p, t: -n * p * t**2)
+    monkeypatch.setattr(module, "score_bound", scaled(module.score_bound, 0.2))
+    found = Verdict.from_outcome(
+        claim("concentration-lemmas"), module.concentration_lemmas("quick", 0)
+    )
+    failed = {check.name.split(",")[0] for check in found.checks if found.status(check) == "fail"}
+    assert {"G.1", "G.2", "G.3 (i)"} <= failed
+
+
+def test_another_law_of_decay_does_not_correct_the_printed_one(monkeypatch):
+    monkeypatch.setattr(two_head_flow, "slow_decay", scaled(two_head_flow.slow_decay, 1.01))
+    monkeypatch.setattr(checks_flow, "exact_valley", two_head_flow.approximate_valley)
+    found = Verdict.from_outcome(claim("flow-decay"), checks_flow.flow_decay("quick", 0))
+    failed = [check.name for check in found.evidence if found.status(check) == "fail"]
+    assert any("at the end" in name for name in failed)
+    assert any(name.startswith("exact loss") for name in failed)  # L̃'s flow does not stop there
+
+
+def test_a_loss_without_the_symmetry_is_refuted(monkeypatch):
+    right = exact_heads.heads_quadratic
+
+    def tilted(task, omega):
+        table = right(task, omega)
+        return table._replace(cross=table.cross + 1e-6)
+
+    monkeypatch.setattr(exact_heads, "heads_quadratic", tilted)
+    found = Verdict.from_outcome(
+        claim("symmetry-preserved"), checks_flow.symmetry_preserved("quick", 0)
+    )
+    assert found.verdict == "refuted as stated"
+
+
+def test_a_wrong_slope_and_resting_place_are_refuted(monkeypatch):
+    module = checks_minimiser
+    valley = module.noisy_valley(InContextRegression(5, 40), 4000, 0)
+
+    def elsewhere(task, rate, batch, *rest):
+        return 1.3 * valley.resting_gamma(rate, batch) * np.array([0.999, 1.0, 1.001])
+
+    monkeypatch.setattr(module, "slope_at_zero", scaled(module.slope_at_zero, 1.01))
+    monkeypatch.setattr(module, "trained_gamma", elsewhere)
+    found = Verdict.from_outcome(
+        claim("open-true-minimiser"), module.open_true_minimiser("quick", 0)
+    )
+    failed = {check.name for check in found.checks if found.status(check) == "fail"}
+    assert any(name.startswith("slope") for name in failed)
+    assert any("Adam stops" in name for name in failed)
+
+
+@pytest.fixture(scope="module")
+def exact_pair():
+    """The library's exact risk, which checks its own resolution."""
+    heads = KernelHeads(np.array([0.3, -0.2]), np.array([0.8, -1.2]))
+    return theory.population_risk(InContextRegression(5, 40), heads)
+
+
+def test_the_fast_program_gives_the_exact_risk(exact_pair):
+    task, heads = InContextRegression(5, 40), exact_pair.heads
+    table = exact_heads.heads_quadratic(task, heads.omega)
+    assert table.risk(heads.mu, 0.1) == pytest.approx(exact_pair.value, abs=1e-10)
+    gamma = np.array([0.01, 0.2])
+    pairs = exact_heads.opposite_heads(task, gamma)
+    for g, c, q in zip(gamma, *pairs, strict=True):
+        eta, sign = 0.9, np.array([1.0, -1.0])
+        opposite = exact_pair(KernelHeads(g * sign, eta / (2 * g) * sign))
+        assert 1.1 - 2 * eta * c + eta**2 * q == pytest.approx(opposite, abs=1e-10)
+    single = exact_heads.heads_quadratic(task, [0.25]).risk(np.array([1.4]), 0.1)
+    padded = exact_pair(KernelHeads(np.array([0.25, 0.0]), np.array([1.4, 0.0])))
+    assert single == pytest.approx(padded, abs=1e-10)
+
+
+def test_the_best_heads_are_best_and_found_on_the_grid(exact_pair):
+    task = InContextRegression(5, 40)
+    best = least_risk.best_opposite(task)
+    sign = np.array([1.0, -1.0])
+
+    def risk(gamma, eta):
+        return float(exact_pair(KernelHeads(gamma * sign, eta / (2 * gamma) * sign)))
+
+    assert best.risk == pytest.approx(risk(best.gamma, best.eta), abs=1e-11)
+    for change in (0.98, 1.02):
+        assert risk(change * best.gamma, best.eta) > best.risk
+        assert risk(best.gamma, change * best.eta) > best.risk
+    grid = np.array([-0.14, -0.07, 0.07, 0.14])
+    found = least_risk.best_on_grid(task, grid, (2, 4))
+    np.testing.assert_array_equal(found[2].omega, [-0.07, 0.07])
+    assert best.risk < found[2].risk < best.risk + 1e-7
+    assert found[4].risk < found[2].risk
