@@ -100,9 +100,9 @@ def _trained(preset: str, seed: int) -> tuple[list[Check], str]:
         words.append(f"{name}, H = {heads}: relative excess {excess.min():.3f} to "
                      f"{excess.max():.3f}, {good} of {len(excess)} below 0.06")  # fmt: skip
         if enough:
-            checks.append(Check.proportion(
-                f"{name}, {heads} trained heads: starts within 6 % of independent steps", good,
-                len(excess), lower=0.1,
+            checks.append(Check.bound(
+                f"{name}, {heads} trained heads: relative excess of the best start",
+                float(excess.min()), upper=0.06,
             ))  # fmt: skip
         else:
             checks.append(Check.bound(
