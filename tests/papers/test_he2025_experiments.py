@@ -24,7 +24,7 @@ from attnlab.papers.he2025.family import blended, parameter_of
 from attnlab.plotting.prepare import prepare
 
 NAMES = (
-    "fig1a", "fig1b", "fig2a", "fig2bc", "fig3", "fig4", "fig7", "fig8", "fig9", "fig10", "fig11",
+    "fig1a", "fig1b", "fig2a", "fig2b", "fig3a", "fig3b", "fig4", "fig7", "fig8", "fig9", "fig10", "fig11",
     "fig12", "fig13", "fig14", "fig15", "fig16", "fig17", "fig18", "table1",
 )  # fmt: skip
 # From opposite heads the pair is learned within some hundred steps.
@@ -163,7 +163,7 @@ def test_interruptions_carry_what_was_computed(two_heads, monkeypatch):
     draws(papers.find_experiment("he2025/fig12"), partial)
     monkeypatch.setattr(lengths, "trained", interrupted)
     for module, kind, name in (
-        (lengths, lengths.HeadsByLengthConfig, "fig3"),
+        (lengths, lengths.HeadsByLengthConfig, "fig3a"),
         (linear_lengths, lengths.LengthsConfig, "fig7"),
     ):
         with pytest.raises(RunInterrupted) as caught:
@@ -199,7 +199,7 @@ def test_blended_activations_are_the_named_ones(name):
 
 def test_heads_by_length_agree_with_exact_risks():
     changes = SHORT | {"heads": (1, 2), "samples": 20_000, "lengths": (8, 20)}
-    experiment, data = compute("fig3", changes)
+    experiment, data = compute("fig3a", changes)
     assert data.loss.dims == ("n_heads", "length")
     # four steps leave heads that are (ω, μ) up to small entries: samples meet the exact risk
     z = (data.loss - data.exact) / data.loss_error
@@ -207,6 +207,7 @@ def test_heads_by_length_agree_with_exact_risks():
     task = al.InContextRegression(3, 20)
     np.testing.assert_allclose(data.ridge[1], float(estimators.bayes_risk(task)), rtol=1e-12)
     draws(experiment, data)
+    draws(papers.find_experiment("he2025/fig3b"), data)
 
 
 def test_linear_attention_with_a_fixed_factor_is_a_longer_step():

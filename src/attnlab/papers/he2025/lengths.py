@@ -132,35 +132,51 @@ def estimator_risks(config: TrainedConfig, lengths: tuple[int, ...]) -> xarray.D
     )  # fmt: skip
 
 
-def figure(dataset: xarray.Dataset) -> Figure:
-    """Numbers of heads against each other, and against the estimators."""
-    from ...plotting.spec import Axis, Figure, Line, Panel, Points
+def figure_heads(dataset: xarray.Dataset) -> Figure:
+    """Figure 3a: numbers of heads against each other."""
+    from ...plotting.spec import Line
 
-    length = dataset.length.values
-    heads: list[Mark] = []
-    beside: list[Mark] = [*estimator_lines(dataset)]
+    marks: list[Mark] = []
     for role, count in enumerate(dataset.n_heads.values):
-        one = dataset.sel(n_heads=count)
-        label = f"H = {count}"
-        heads.append(Line(length, one.exact.values, role=role))
-        points = Points(length, one.loss.values, one.loss_error.values, label, role)
-        heads.append(points)
-        if count <= 2:
-            beside.append(points)
+        exact = dataset.exact.sel(n_heads=count).values
+        marks += [Line(dataset.length.values, exact, role=role), _points(dataset, count, role)]
+    return _figure(
+        dataset,
+        "Loss against test length: numbers of heads",
+        marks,
+        "points: trained layers; lines: exact risk of their (ω, μ)",
+        "Risk against test length for several numbers of heads.",
+    )
+
+
+def figure_estimators(dataset: xarray.Dataset) -> Figure:
+    """Figure 3b: the same layers beside classical estimators."""
+    marks: list[Mark] = [*estimator_lines(dataset)]
+    marks += [_points(dataset, count, role) for role, count in enumerate(dataset.n_heads.values)]
+    return _figure(
+        dataset,
+        "Loss against test length: heads beside estimators",
+        marks,
+        "points: trained layers; lines: exact risks of the estimators",
+        "Risk against test length for one and two heads and for classical estimators.",
+    )
+
+
+def _points(dataset: xarray.Dataset, count: int, role: int) -> Mark:
+    from ...plotting.spec import Points
+
+    one = dataset.sel(n_heads=count)
+    label = f"H = {count}"
+    return Points(dataset.length.values, one.loss.values, one.loss_error.values, label, role)
+
+
+def _figure(dataset: xarray.Dataset, title: str, marks: list[Mark], note: str, alt: str) -> Figure:
+    from ...plotting.spec import Axis, Figure, Panel
+
     axis = Axis("risk", log=True, limits=(0.08, 1.2), ticks=TICKS)
     at = Axis("length of the test prompt")
-    return Figure(
-        title="Loss against the length of the test prompt",
-        panels=[
-            Panel(
-                "Numbers of heads", at, axis, [*heads, noise_rule(dataset)],
-                note="points: trained layers; lines: exact risk of their (ω, μ)",
-            ),
-            Panel("Beside the estimators", at, axis, [*beside, noise_rule(dataset)]),
-        ],
-        caption=length_caption(dataset),
-        alt="Risk against test length for several numbers of heads and for classical estimators.",
-    )  # fmt: skip
+    panel = Panel("", at, axis, [*marks, noise_rule(dataset)], note=note)
+    return Figure(title=title, panels=[panel], columns=1, caption=length_caption(dataset), alt=alt)
 
 
 def estimator_lines(dataset: xarray.Dataset) -> list[Line]:

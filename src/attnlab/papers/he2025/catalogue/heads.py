@@ -87,7 +87,7 @@ EXPERIMENTS = (
         ),
     ),
     Experiment(
-        id="he2025/fig2bc",
+        id="he2025/fig2b",
         title="Training of four heads: ω and μ against steps",
         summary="Four heads split into positive, negative and, in some runs, dummy ones.",
         source="Figures 2b and 2c; Section 3",
@@ -115,20 +115,38 @@ EXPERIMENTS = (
         ),
     ),
     Experiment(
-        id="he2025/fig3",
-        title="Loss against test length: heads and estimators",
+        id="he2025/fig3a",
+        title="Loss against test length: numbers of heads",
         summary=(
             "Layers trained at L = 40 and tested at other lengths: two heads and more are alike, "
-            "better than one head everywhere, and close to debiased gradient descent."
+            "and better than one head everywhere."
         ),
-        source="Figures 3a and 3b; Section 3",
+        source="Figure 3a; Section 3",
         config=f"{_ROOT}.lengths:HeadsByLengthConfig",
         run=f"{_ROOT}.lengths:run",
-        figure=f"{_ROOT}.lengths:figure",
+        figure=f"{_ROOT}.lengths:figure_heads",
         presets={"quick": {**QUICK, "heads": (1, 2, 4), "samples": 10_000}, "paper": {}},
+        expected="At L = 40: 0.24 for two heads and more, 0.38 for one head.",
+    ),
+    Experiment(
+        id="he2025/fig3b",
+        title="Loss against test length: heads beside estimators",
+        summary=(
+            "One and two heads, trained at L = 40, beside gradient descent, debiased gradient "
+            "descent, ridge and least squares at other lengths: two heads follow debiased "
+            "gradient descent."
+        ),
+        source="Figure 3b; Section 3",
+        config=f"{_ROOT}.lengths:HeadsByLengthConfig",
+        run=f"{_ROOT}.lengths:run",
+        figure=f"{_ROOT}.lengths:figure_estimators",
+        presets={
+            "quick": {**QUICK, "heads": (1, 2), "samples": 10_000},
+            "paper": {"heads": (1, 2)},
+        },
         expected=(
-            "At L = 40: 0.24 for two heads and more (debiased gradient descent 0.243, ridge 0.113), "
-            "0.38 for one head."
+            "At L = 40: 0.24 for two heads, debiased gradient descent 0.243, ridge 0.113, 0.38 for "
+            "one head."
         ),
     ),
 )
