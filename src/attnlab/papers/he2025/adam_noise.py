@@ -9,6 +9,7 @@ push along the valley with the force `-½ Σ s² ∂h/∂γ = (a/2γ) Σ √v`, 
 
 the sum over all entries of both matrices `KQ`, `√v` the standard deviation of a batch's gradient.
 Nothing is fitted: `R` is exact, and `v` an average over single prompts divided by the batch.
+Source: `docs/theory/two-head-flow`.
 """
 
 from __future__ import annotations

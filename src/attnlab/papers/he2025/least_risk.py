@@ -1,4 +1,7 @@
-"""The least exact risk of opposite heads, and of any heads with `ω` on a grid."""
+"""The least exact risk of opposite heads, and of any heads with `ω` on a grid.
+
+Source: `docs/theory/two-head-flow`.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ For `L̃`, `c = 1` and `q = 1 + λ sinh(dϱ²)/ϱ²`, `λ = (1+σ²)/L`: eq. (D.
 valley `c = ηq` flattens, at small `ϱ`, the loss falls along it like `φ⁻⁴`, and `φ`, not `ϱ`, is slow:
 
     φ' = λd³η⁶/(96 φ⁵),      hence      ϱ = 2^(-1/3) (λd³t)^(-1/6)      (1 + o(1)).
+
+Source: Appendix D of he2025; `docs/theory/two-head-flow`.
 """
 
 from __future__ import annotations
