@@ -23,7 +23,7 @@ def best_step(ends: Ends) -> float:
 
 def two_heads(preset: str, seed: int) -> Outcome:
     """Shares of starts, sizes of the pair, and the curvature of the exact risk at heads of one sign."""
-    ends = trained_ends.ends_of(preset, seed, n_heads=2, runs=16)
+    ends = trained_ends.ends_of(preset, seed, n_heads=2, runs=12)
     pairs = ends.opposite
     omega, mu = ends.omega[pairs], ends.mu[pairs]
     sizes, steps = np.abs(omega).mean(1), np.sum(omega * mu, 1)
@@ -179,7 +179,7 @@ def patterns(preset: str, seed: int) -> Outcome:
     )
 
 
-_PATTERN_RUNS = ((1, 4), (2, 16), (4, 8))
+_PATTERN_RUNS = ((1, 4), (2, 12), (4, 8))
 _PATTERNS = {
     "off_diagonal": ("KQ off its diagonal", 0.2),
     "diagonal_spread": ("diagonal of KQ around its mean", 0.1),
@@ -210,7 +210,7 @@ def _pattern_numbers(circuits: list[Any]) -> dict[str, np.ndarray]:
 
 def same_predictor(preset: str, seed: int) -> Outcome:
     """Distances in prediction between layers of different numbers of heads; dummy heads."""
-    runs = {2: 16, 3: 8, 4: 8, 8: 4}
+    runs = {2: 12, 3: 6, 4: 8, 8: 4}
     parts = {h: trained_ends.ends_of(preset, seed, n_heads=h, runs=r) for h, r in runs.items()}
     single = trained_ends.ends_of(preset, seed, n_heads=1, runs=4)
     prompts = Covariates(single.config, seed, 2000)

@@ -18,7 +18,7 @@ def anisotropic(preset: str, seed: int) -> Outcome:
     """The learned matrix beside `Σ⁻¹` and `Γ̃⁻¹`; optimality of `Γ̃`; the loss of the layers."""
     from ...estimators import optimal_preconditioner
 
-    ends = trained_ends.ends_of(preset, seed, n_heads=2, runs=8, rho=0.5)
+    ends = trained_ends.ends_of(preset, seed, n_heads=2, runs=6, rho=0.5)
     chosen = np.flatnonzero(ends.opposite)
     task = trained_ends.task_of(ends.config)
     sigma, gamma = task.covariance_matrix, optimal_preconditioner(task)
@@ -91,8 +91,6 @@ def _apart(matrix: np.ndarray, reference: np.ndarray) -> float:
 def tasks_of(preset: str, seed: int, heads: int, supports: Any = TWO_TASKS, **more: Any) -> Ends:
     """Layers of several tasks on six coordinates."""
     settings: dict[str, Any] = {"coefficients": "independent", "runs": 6, **more}
-    if preset != "paper":
-        settings = {"steps": 3000, **settings}
     return trained_ends.ends_of(preset, seed, n_heads=heads, dim=6, supports=supports, **settings)
 
 

@@ -64,7 +64,7 @@ CLAIMS = (
         paper="he2025",
         title="Two heads and more beat one at every length",
         statement=(
-            "The loss of layers with H = 2, 4, 8 heads of both signs is below that of a single head "
+            "The loss of layers with H = 2 and 4 heads (paper preset: also 8) of both signs is below that of a single head "
             "at every length of the test prompt, all trained at L = 40 (d = 5, σ² = 0.1)."
         ),
         source="Section 3, finding (a) on Figure 3a",
