@@ -118,3 +118,19 @@ def test_slopes_are_derivatives_and_the_reach_is_watched():
     start, times = np.full(4, 0.05) * [1, -1, 1, -1], np.array([1.0, 100.0])
     with pytest.raises(InvalidArgument, match="reach"):
         four_heads.follow(lambda w, m: four_heads.approximate_slope(task, w, m), start, times, 0.2)
+
+
+def test_the_flow_is_that_of_the_dynamics_room():
+    from attnlab.dynamics import gradient_flow
+
+    task = InContextRegression(5, 40, noise_std=0.1**0.5)
+    start = 0.05 * np.random.default_rng(0).standard_normal(8)
+    times = np.array([1.0, 8.0, 100.0])
+    states, risks = four_heads.follow(
+        lambda w, m: four_heads.approximate_slope(task, w, m), start, times
+    )
+    heads = KernelHeads(start[:4], start[4:])
+    flow = gradient_flow(approximate_risk(task, heads), heads, times=times, rate=0.5)
+    np.testing.assert_allclose(flow.omega[0].values, states[:, :4], atol=1e-7)
+    np.testing.assert_allclose(flow.mu[0].values, states[:, 4:], atol=1e-7)
+    np.testing.assert_allclose(flow.risk[0].values, risks, atol=1e-9)
