@@ -48,7 +48,7 @@ class ClimbingRisk(HeadsRisk):
 
     `risk.value` and `risk(heads)` climb until two rungs of the ladder agree. `value_of` and
     `gradient_of`, for use inside JAX's transformations, stay on the rung that the heads at
-    construction needed (at least the default one): `error_of` says how good it is elsewhere.
+    construction needed: `error_of` says how good it is elsewhere, and `at_rung` takes another.
     """
 
     heads: eqx.AbstractVar[KernelHeads]

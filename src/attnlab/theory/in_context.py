@@ -42,7 +42,10 @@ from .softmax_engine import (
 )
 
 RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside each rung of the engine's ladder
-_DEFAULT_RUNG = 2
+_FIRST_RUNG = (
+    1  # its true error is below 1e-9 up to ω√d = 1.2, where the estimate is the rung below's
+)
+_TRACED_RUNG = 2  # where heads at construction are abstract, so that nothing can be compared
 _CHUNK_BYTES = 2**22  # of the tables that exist at once: beyond, caches make derivatives slow
 _TABLES = 12  # for each pair of heads
 
@@ -157,7 +160,8 @@ def in_context_risk(task: InContextRegression, heads: KernelHeads) -> InContextR
     check_in_context(task)
     if task.covariance is not None:
         raise InvalidArgument("covariance", task.covariance, "the identity (None) for this theory")
-    fine, coarse = (radial_rule(task.dim, RADII[k]) for k in (_DEFAULT_RUNG, _DEFAULT_RUNG - 1))
+    rung = _TRACED_RUNG if traced(heads) else _FIRST_RUNG
+    fine, coarse = (radial_rule(task.dim, RADII[k]) for k in (rung, rung - 1))
     risk = InContextRisk(
         heads=heads,
         noise_variance=task.noise_std**2,
@@ -167,7 +171,7 @@ def in_context_risk(task: InContextRegression, heads: KernelHeads) -> InContextR
         fine=fine,
         coarse=coarse,
         trivial=task.length == 1,
-        rung=_DEFAULT_RUNG,
+        rung=rung,
     )
     risk.check_kind(heads)
     return risk if traced(heads) else risk.checked(heads)[2]
