@@ -16,7 +16,7 @@ from attnlab.errors import InvalidArgument
 from attnlab.theory.softmax_engine import LADDER, correlated_moments, moments, softmax_moments
 
 sys.path.insert(0, str(Path(__file__).parent))
-from softmax_oracle import signs, three_tokens, two_tokens
+from softmax_oracle import one_head, signs, three_tokens, two_tokens
 
 # one shape for all calls: each rung of the ladder is compiled once
 PAIRS = [*signs((0.3, 0.8)), (1e-6, -1e-6), (0.0, 0.7), (1.2, -1.2), (0.5, 0.5 + 1e-9)]
@@ -91,6 +91,14 @@ def test_steins_identities_and_symmetries(known):
         for i, j in (((A == 0.3) & (B == 0.8), (A == 0.8) & (B == 0.3)),):
             np.testing.assert_allclose(got.overlap[i], got.overlap[j], rtol=1e-13)
             np.testing.assert_allclose(got.second[i], got.second[j], rtol=1e-13)
+
+
+@pytest.mark.parametrize(("a", "log_length"), [(3.0, math.log(40)), (6.0, 69.0), (2.0, 13.8)])
+def test_large_scores_of_one_head(a, log_length):
+    """Also where tokens that hardly any prompt has carry the moment."""
+    with float64():
+        head, _ = eqx.filter_jit(moments)(jnp.array([a]), jnp.asarray(log_length), LADDER[5])
+    np.testing.assert_allclose(head.square[0], one_head(a, log_length), rtol=2e-12)
 
 
 def test_sampling(known):

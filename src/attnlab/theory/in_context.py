@@ -41,7 +41,7 @@ from .softmax_engine import (
     product_coefficients,
 )
 
-RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside each rung of the engine's ladder
+RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside the rungs of the engine's ladder
 _FIRST_RUNG = (
     1  # its true error is below 1e-9 up to ω√d = 1.2, where the estimate is the rung below's
 )
@@ -58,7 +58,7 @@ class InContextRisk(ClimbingRisk):
     """
 
     method: ClassVar[str] = "quadrature"
-    rungs: ClassVar[int] = len(LADDER)
+    rungs: ClassVar[int] = len(RADII)
     tolerance: ClassVar[float] = 1e-9
     refused: ClassVar[float] = 1e-6
     heads: KernelHeads

@@ -41,7 +41,7 @@ def correlated_moments(
     The order is that of `moments`. Scores have `4/3` of the resolution's nodes, and as many Hermite
     coefficients as two thirds of its Laplace nodes. Pure, float64; `log_length` is one number.
     """
-    reach = jnp.maximum(jnp.sqrt(2 * (log_length + 40.0)), _REACH)
+    reach = jnp.maximum(jnp.sqrt(2 * (2 * log_length + 40.0)), _REACH)
     count = 4 * resolution.scores // 3
     s = jax.lax.stop_gradient(reach) * np.linspace(-1.0, 1.0, count)
     weights = jnp.exp(-0.5 * s**2) * ((s[1] - s[0]) / math.sqrt(2 * math.pi))

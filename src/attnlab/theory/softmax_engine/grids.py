@@ -43,6 +43,7 @@ LADDER = (
     Resolution(176, 176, 4.0),
     Resolution(280, 280, 4.0),
     Resolution(440, 440, 4.2),
+    Resolution(700, 700, 4.2),
 )
 
 
@@ -59,10 +60,11 @@ def score_nodes(
     """Nodes of a standard normal `s` and their weights, density included.
 
     `scales` multiply `s` in the scores of the heads; up to twice the largest tilts the Gaussian.
-    No token of a prompt is beyond `√(2 (log L + 40))` with a probability that counts.
+    Some token of a prompt is beyond `√(2 (2 log L + 40))` with probability below `e^-40/L`, which
+    does not count beside moments of the order `1/L`.
     """
     scales, log_length = jax.lax.stop_gradient((scales, log_length))
-    most = jnp.sqrt(2 * (log_length + _EXPONENT))
+    most = jnp.sqrt(2 * (2 * log_length + _EXPONENT))
     up, down = (
         jnp.minimum(most, _GAUSS_REACH + 2 * jnp.maximum(jnp.max(sign * scales), 0.0))
         for sign in (1, -1)
