@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from attnlab import claims, records
+from attnlab import claims, papers, records
 from attnlab.cli import app
 
 
@@ -84,6 +84,17 @@ def test_bad_input_is_one_clear_error_and_nothing_runs(attnlab, tmp_path, argume
     assert "Traceback" not in result.output
     assert "step 1" not in result.output
     assert not list(tmp_path.rglob("*.nc"))
+
+
+def test_too_little_memory_is_one_line(attnlab, monkeypatch):
+    def exhausted(*_, **__):
+        raise MemoryError("Unable to allocate 7 EiB")
+
+    monkeypatch.setattr(papers, "run_experiment", exhausted)
+    result = attnlab("run", "toy2027/count")
+    assert result.exit_code == 2
+    assert "memory" in result.stderr and "7 EiB" in result.stderr
+    assert "Traceback" not in result.output
 
 
 def test_interruption_without_results_says_so(attnlab):

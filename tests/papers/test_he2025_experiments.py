@@ -36,6 +36,25 @@ TINY = {
 SHORT = TINY | {"steps": 4, "saves": 2, "batch_size": 4, "test_prompts": 10, "lengths": (5, 20)}
 
 
+@pytest.mark.parametrize(
+    ("name", "key", "text"),
+    [
+        ("fig3a", "heads", "0"),
+        ("fig3a", "heads", "1,1"),
+        ("fig3a", "heads", "2000"),
+        ("fig3a", "lengths", "0"),
+        ("fig3a", "lengths", "10000000"),
+        ("fig3a", "lengths", "5,5"),
+        ("fig3a", "dim", "1000000000"),
+        ("fig3a", "noise_var", "1e13"),
+        ("fig1a", "n_heads", "1e9"),
+    ],
+)
+def test_sizes_that_would_fail_late_are_refused_at_once(name, key, text):
+    with pytest.raises(InvalidArgument, match=f"^{key} = "):
+        papers.find_experiment(f"he2025/{name}").configure("quick", {key: text})
+
+
 def compute(name, changes):
     experiment = papers.find_experiment(f"he2025/{name}")
     kind = experiment.config_class()

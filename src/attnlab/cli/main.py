@@ -34,6 +34,9 @@ class _Group(TyperGroup):
         except KeyboardInterrupt:
             complain("nothing was kept", mark="interrupted")
             raise typer.Exit(INTERRUPTED) from None
+        except MemoryError as error:
+            complain(f"more memory was asked for than there is: {error or 'choose smaller sizes'}")
+            raise typer.Exit(BAD_INPUT) from None
         except BrokenPipeError:
             raise  # the reader of our output went away: no fault of ours
         except OSError as error:

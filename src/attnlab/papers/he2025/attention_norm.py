@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from .._config import Config
+from .fields import LARGEST_COUNT, LARGEST_DIM, LARGEST_LENGTH, Distinct
 from .one_head import one_head
 from .theory_setting import swept
 
@@ -19,19 +20,21 @@ if TYPE_CHECKING:
 
 REGIMES = ("fixed", "proportional", "scaled")
 _BATCH = 2**22
-Lengths = tuple[Annotated[int, Field(ge=8, le=10**6)], ...]
+Lengths = Distinct[Annotated[int, Field(ge=8, le=LARGEST_LENGTH)]]
 
 
 class NormConfig(Config):
     """The three regimes of the figure, and how many prompts are drawn in each."""
 
-    dim: int = Field(5, ge=1, description="dimension d while it is fixed")
+    dim: int = Field(5, ge=1, le=LARGEST_DIM, description="dimension d while it is fixed")
     lengths: Lengths = Field((40, 160, 640, 2560), min_length=1, description="lengths L")
-    ratio: float = Field(0.125, gt=0, description="d/L in proportion")
+    ratio: float = Field(0.125, gt=0, le=10, description="d/L in proportion")
     omega: float = Field(0.5, gt=0, le=1, description="ω while it is fixed")
-    kappa: float = Field(0.25, gt=0, description="κ of the scaled ω = √(κ log(L)/d)")
-    samples: int = Field(100_000, ge=100, description="prompts for each length and regime")
-    bins: int = Field(60, ge=10, description="bins of a density")
+    kappa: float = Field(0.25, gt=0, le=100, description="κ of the scaled ω = √(κ log(L)/d)")
+    samples: int = Field(
+        100_000, ge=100, le=LARGEST_COUNT, description="prompts for each length and regime"
+    )
+    bins: int = Field(60, ge=10, le=10_000, description="bins of a density")
 
 
 def setting_of(config: NormConfig, regime: str, length: int) -> tuple[int, float]:

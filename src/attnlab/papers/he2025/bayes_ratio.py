@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from .._config import Config
+from .fields import LARGEST_NOISE, Distinct, NoiseVar
 from .theory_setting import swept
 
 if TYPE_CHECKING:
@@ -15,23 +16,21 @@ if TYPE_CHECKING:
 
     from ...plotting.spec import Figure, Mark
 
-Positive = Annotated[float, Field(gt=0)]
-
 
 class BayesRatioConfig(Config):
     """Ratios ξ = d/L, noises and finite dimensions; nothing here is sampled."""
 
-    noise_vars: tuple[Positive, ...] = Field(
+    noise_vars: Distinct[NoiseVar] = Field(
         (0.01, 0.1, 1.0, 10.0), min_length=1, description="variances σ² of the label noise"
     )
-    noise_var: float = Field(0.1, gt=0, description="σ² for finite sizes")
-    dims: tuple[Annotated[int, Field(ge=2, le=500)], ...] = Field(
+    noise_var: float = Field(0.1, gt=0, le=LARGEST_NOISE, description="σ² for finite sizes")
+    dims: Distinct[Annotated[int, Field(ge=2, le=500)]] = Field(
         (2, 5, 20, 80), min_length=1, description="finite dimensions d"
     )
-    smallest_ratio: float = Field(0.01, gt=0, lt=1, description="smallest ξ")
-    largest_ratio: float = Field(10.0, gt=1, description="largest ξ")
-    points: int = Field(61, ge=5, description="values of ξ")
-    sizes: int = Field(9, ge=2, description="finite lengths for each dimension")
+    smallest_ratio: float = Field(0.01, ge=1e-4, lt=1, description="smallest ξ")
+    largest_ratio: float = Field(10.0, gt=1, le=1e4, description="largest ξ")
+    points: int = Field(61, ge=5, le=10_000, description="values of ξ")
+    sizes: int = Field(9, ge=2, le=1000, description="finite lengths for each dimension")
 
 
 def largest_ratio(noise_var: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ..._core.interrupt import RunInterrupted
+from .fields import Distinct, HeadCount
 from .training import (
     TrainedConfig,
     TrainingConfig,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 class HeadCountsConfig(TrainingConfig):
     """Settings of trainings that differ in the number of heads."""
 
-    heads: tuple[int, ...] = Field((2, 3, 4), min_length=1, description="numbers of heads H")
+    heads: Distinct[HeadCount] = Field((2, 3, 4), min_length=1, description="numbers of heads H")
 
 
 def run(config: TrainedConfig) -> xarray.Dataset:

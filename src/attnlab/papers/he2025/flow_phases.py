@@ -26,7 +26,9 @@ class FlowConfig(SizeConfig):
 
     start: float = Field(1e-3, gt=0, lt=0.1, description="α")
     end_time: float = Field(1e6, ge=100, le=1e14, description="time at which the flow ends")
-    points: int = Field(400, ge=50, description="times until 20, and from there to the end")
+    points: int = Field(
+        400, ge=50, le=100_000, description="times until 20, and from there to the end"
+    )
 
 
 def run(config: FlowConfig) -> xarray.Dataset:

@@ -29,7 +29,7 @@ class FourHeadsConfig(TrainingConfig):
     start_scale: float = Field(0.05, gt=0, le=0.2, description="standard deviation of the start")
     end_time: float = Field(1e5, ge=100, le=1e10, description="time at which the flows end")
     reach: float = Field(0.75, gt=0, le=1.5, description="bound on |ω| during the flow")
-    times: int = Field(160, ge=20, description="times at which the flows are saved")
+    times: int = Field(160, ge=20, le=100_000, description="times at which the flows are saved")
 
 
 class PairPolynomials(NamedTuple):

@@ -22,7 +22,7 @@ class LandscapeConfig(SizeConfig):
     """Heads (ω, -ω), (μ, -μ) on a grid; nothing here is sampled."""
 
     omega_max: float = Field(0.8, gt=0, le=1.5, description="largest ω")
-    mu_max: float = Field(6.0, gt=0, description="largest μ")
+    mu_max: float = Field(6.0, gt=0, le=1e6, description="largest μ")
     points: int = Field(160, ge=4, le=400, description="values of ω, and of μ")
     end_time: float = Field(1e4, ge=10, le=1e12, description="time until which the flow is drawn")
 

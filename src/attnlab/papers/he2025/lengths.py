@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ..._core.interrupt import RunInterrupted
+from .fields import LARGEST_COUNT, Distinct, HeadCount, Length
 from .training import TrainedConfig, TrainingConfig, course, setting, shown_run, task_of, trained
 
 if TYPE_CHECKING:
@@ -29,16 +30,18 @@ ESTIMATORS = {
 class LengthsConfig(TrainingConfig):
     """Settings of an evaluation on prompts of several lengths."""
 
-    lengths: tuple[int, ...] = Field(
+    lengths: Distinct[Length] = Field(
         (10, 15, 20, 25, 30, 40, 50, 60, 80, 100), min_length=1, description="test lengths"
     )
-    samples: int = Field(100_000, ge=1, description="test prompts, in batches of 500")
+    samples: int = Field(
+        100_000, ge=1, le=LARGEST_COUNT, description="test prompts, in batches of 500"
+    )
 
 
 class HeadsByLengthConfig(LengthsConfig):
     """Settings of the comparison of numbers of heads."""
 
-    heads: tuple[int, ...] = Field((1, 2, 4, 8), min_length=1, description="numbers of heads H")
+    heads: Distinct[HeadCount] = Field((1, 2, 4, 8), min_length=1, description="numbers of heads H")
 
 
 def run(config: HeadsByLengthConfig) -> xarray.Dataset:

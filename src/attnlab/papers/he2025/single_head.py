@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from .fields import LARGEST_DIM, LARGEST_GRID, LARGEST_LENGTH, Distinct
 from .one_head import one_head
 from .theory_setting import NoiseConfig, in_words, named, swept
 
@@ -23,14 +24,14 @@ TRAINED = (0.52, 1.42)  # ω and μ of the paper's trained head at d = 5, L = 40
 class SingleHeadConfig(NoiseConfig):
     """Lengths at which one head is minimised; nothing here is sampled."""
 
-    dim: int = Field(5, ge=1, description="dimension d of the covariates")
-    lengths: tuple[Annotated[int, Field(ge=3)], ...] = Field(
+    dim: int = Field(5, ge=1, le=LARGEST_DIM, description="dimension d of the covariates")
+    lengths: Distinct[Annotated[int, Field(ge=3, le=LARGEST_LENGTH)]] = Field(
         (5, 7, 10, 14, 20, 28, 40, 57, 80, 113, 160, 320, 640, 1280, 2560),
         min_length=1,
         description="numbers of examples L",
     )
     omega_max: float = Field(1.2, gt=0, le=2, description="largest ω")
-    points: int = Field(80, ge=8, description="values of ω")
+    points: int = Field(80, ge=8, le=LARGEST_GRID, description="values of ω")
 
 
 def best_head(task: Any, noise: float) -> tuple[float, float, float]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from .fields import LARGEST_COUNT, LARGEST_DIM, LARGEST_LENGTH, Distinct
 from .theory_setting import SizeConfig, in_words, named, swept
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from ...plotting.spec import Figure, Panel
 
 _BATCH = 2**22  # numbers drawn at once
-Sizes = tuple[Annotated[int, Field(ge=3)], ...]
+Dims = Distinct[Annotated[int, Field(ge=3, le=LARGEST_DIM)]]
+Lengths = Distinct[Annotated[int, Field(ge=3, le=LARGEST_LENGTH)]]
 VARIED = ("gamma", "dim", "length")
 
 
@@ -23,12 +25,12 @@ class SmallHeadsConfig(SizeConfig):
     """What is varied around one setting; the distances are sampled."""
 
     gamma: float = Field(0.02, gt=0, le=1, description="γ while d or L varies")
-    gammas: tuple[Annotated[float, Field(ge=1e-4, le=1)], ...] = Field(
+    gammas: Distinct[Annotated[float, Field(ge=1e-4, le=1)]] = Field(
         (0.005, 0.01, 0.02, 0.04, 0.08, 0.13, 0.2, 0.3), min_length=1, description="sizes γ"
     )
-    dims: Sizes = Field((3, 5, 8, 12, 20, 32, 50), min_length=1, description="dimensions d")
-    lengths: Sizes = Field((10, 20, 40, 80, 160, 320), min_length=1, description="lengths L")
-    samples: int = Field(100_000, ge=100, description="prompts for each setting")
+    dims: Dims = Field((3, 5, 8, 12, 20, 32, 50), min_length=1, description="dimensions d")
+    lengths: Lengths = Field((10, 20, 40, 80, 160, 320), min_length=1, description="lengths L")
+    samples: int = Field(100_000, ge=100, le=LARGEST_COUNT, description="prompts for each setting")
 
 
 def distance(task: Any, gamma: float, samples: int, rng: Any) -> tuple[float, float]:

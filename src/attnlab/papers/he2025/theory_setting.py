@@ -11,6 +11,7 @@ from pydantic import Field
 from ..._core.interrupt import RunInterrupted
 from ..._core.progress import current_progress
 from .._config import Config
+from .fields import LARGEST_DIM, LARGEST_LENGTH, LARGEST_NOISE
 
 if TYPE_CHECKING:
     import xarray
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 class NoiseConfig(Config):
     """The noise of the labels."""
 
-    noise_var: float = Field(0.1, gt=0, description="variance σ² of the label noise")
+    noise_var: float = Field(
+        0.1, gt=0, le=LARGEST_NOISE, description="variance σ² of the label noise"
+    )
 
     def task(self, dim: int, length: int) -> InContextRegression:
         """In-context regression of this size."""
@@ -33,8 +36,8 @@ class NoiseConfig(Config):
 class SizeConfig(NoiseConfig):
     """One task; by default that of the paper's figures."""
 
-    dim: int = Field(5, ge=1, description="dimension d of the covariates")
-    length: int = Field(40, ge=3, description="number of examples L")
+    dim: int = Field(5, ge=1, le=LARGEST_DIM, description="dimension d of the covariates")
+    length: int = Field(40, ge=3, le=LARGEST_LENGTH, description="number of examples L")
 
     def own_task(self) -> InContextRegression:
         """The task of this configuration."""

@@ -14,6 +14,14 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from .._config import Config
+from .fields import (
+    LARGEST_COUNT,
+    LARGEST_DIM,
+    LARGEST_GRID,
+    LARGEST_HEADS,
+    LARGEST_LENGTH,
+    LARGEST_NOISE,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -35,11 +43,15 @@ NORMALIZATIONS = (
 class TrainingConfig(Config):
     """What all trainings have in common; the defaults are the sizes of the paper."""
 
-    dim: int = Field(5, ge=2, description="dimension d of the covariates")
-    length: int = Field(40, ge=2, description="number of examples L in a training prompt")
-    noise_var: float = Field(0.1, ge=0, description="variance σ² of the label noise")
-    steps: int = Field(500_000, ge=1, description="number of steps of Adam")
-    batch_size: int = Field(256, ge=1, description="fresh prompts a step")
+    dim: int = Field(5, ge=2, le=LARGEST_DIM, description="dimension d of the covariates")
+    length: int = Field(
+        40, ge=2, le=LARGEST_LENGTH, description="number of examples L in a training prompt"
+    )
+    noise_var: float = Field(
+        0.1, ge=0, le=LARGEST_NOISE, description="variance σ² of the label noise"
+    )
+    steps: int = Field(500_000, ge=1, le=LARGEST_COUNT, description="number of steps of Adam")
+    batch_size: int = Field(256, ge=1, le=LARGEST_COUNT, description="fresh prompts a step")
     learning_rate: float = Field(1e-3, gt=0, description="learning rate of Adam, at the start")
     decay: Literal["constant", "cosine"] = Field(
         "constant", description="course of the learning rate; cosine ends at a hundredth"
@@ -49,9 +61,11 @@ class TrainingConfig(Config):
     )
     init: Init = Field("pytorch", description="initial weights, as in MultiHeadAttention")
     init_scale: float = Field(0.01, gt=0, description="their scale, unless init is pytorch")
-    runs: int = Field(4, ge=1, description="random starts, trained side by side")
-    saves: int = Field(200, ge=1, description="how often the circuits are saved")
-    test_prompts: int = Field(2000, ge=2, description="prompts for the risk at saved steps")
+    runs: int = Field(4, ge=1, le=LARGEST_HEADS, description="random starts, trained side by side")
+    saves: int = Field(200, ge=1, le=LARGEST_GRID, description="how often the circuits are saved")
+    test_prompts: int = Field(
+        2000, ge=2, le=LARGEST_COUNT, description="prompts for the risk at saved steps"
+    )
 
     def training(self, **changes: Any) -> TrainedConfig:
         """The training with these settings, and `changes` such as `n_heads`."""
@@ -63,7 +77,7 @@ class TrainingConfig(Config):
 class TrainedConfig(TrainingConfig):
     """Settings of one training: `runs` layers of one shape on one task."""
 
-    n_heads: int = Field(2, ge=1, description="number of heads H")
+    n_heads: int = Field(2, ge=1, le=LARGEST_HEADS, description="number of heads H")
     normalization: str = Field("softmax", description=f"of the scores: {NORMALIZATIONS}")
     rho: float = Field(
         0.0, gt=-1, lt=1, description="covariance Σ_ij = ρ^|i-j| of the covariates; 0 is isotropic"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from .fields import LARGEST_DIM, LARGEST_GRID, LARGEST_LENGTH, Distinct
 from .theory_setting import NoiseConfig, in_words, named, swept
 
 if TYPE_CHECKING:
@@ -22,18 +23,18 @@ _GAMMAS = tuple((value, f"{value:g}") for value in (0.02, 0.05, 0.1, 0.2, 0.4))
 class MinimiserConfig(NoiseConfig):
     """Sizes at which the loss is minimised; nothing here is sampled."""
 
-    dim: int = Field(5, ge=2, description="dimension d while L varies")
-    lengths: tuple[Annotated[int, Field(ge=5)], ...] = Field(
+    dim: int = Field(5, ge=2, le=LARGEST_DIM, description="dimension d while L varies")
+    lengths: Distinct[Annotated[int, Field(ge=5, le=LARGEST_LENGTH)]] = Field(
         (10, 14, 20, 28, 40, 57, 80, 113, 160, 320, 640), min_length=1,
         description="numbers of examples L",
     )  # fmt: skip
-    length: int = Field(40, ge=5, description="L while d varies")
-    dims: tuple[Annotated[int, Field(ge=2)], ...] = Field(
+    length: int = Field(40, ge=5, le=LARGEST_LENGTH, description="L while d varies")
+    dims: Distinct[Annotated[int, Field(ge=2, le=LARGEST_DIM)]] = Field(
         (2, 3, 4, 5, 7, 10, 14, 20), description="dimensions d"
     )
-    points: int = Field(121, ge=7, description="values of γ of a profile")
+    points: int = Field(121, ge=7, le=LARGEST_GRID, description="values of γ of a profile")
     gamma_max: float = Field(0.6, gt=0.1, le=1, description="largest γ of a profile")
-    trained: float = Field(0.13, gt=0, description="γ of the paper's trained heads")
+    trained: float = Field(0.13, gt=0, le=10, description="γ of the paper's trained heads")
 
 
 def large_length_gamma(dim: Any, length: Any, noise: float) -> Any:
