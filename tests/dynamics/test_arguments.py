@@ -99,8 +99,9 @@ def test_directions_must_be_orthogonal():
     axis = np.eye(20)[0]
     with pytest.raises(InvalidArgument, match="orthogonal"):
         TASK.sample(KEY, 3, k_star=axis, v_star=axis)
-    with pytest.raises(InvalidArgument, match="dtype"):
-        TASK.sample(KEY, 3, dtype="x")
+    for dtype in ("x", np.int32, np.complex64):
+        with pytest.raises(InvalidArgument, match="dtype"):
+            TASK.sample(KEY, 3, dtype=dtype)
 
 
 def test_sizes_beyond_all_memory():

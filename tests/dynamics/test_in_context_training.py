@@ -210,6 +210,11 @@ def broken():
         ({"batch_size": 10**8}, "batch_size = 100000000 .*2 GiB"),
         ({"save_every": 0}, "save_every"),
         ({"key": 3}, "key"),
+        ({"dtype": jnp.int32}, "dtype"),
+        ({"dtype": "foo"}, "dtype"),
+        ({"measure": 3}, "measure"),
+        ({"measure": lambda layer: layer.kq}, "measure .* dictionary"),
+        ({"measure": lambda layer: {"heads": "two"}}, "measure .* dictionary"),
     ],
 )
 def test_bad_settings_are_named_before_anything_is_computed(change, message):

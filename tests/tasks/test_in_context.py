@@ -139,6 +139,10 @@ def test_the_matrix_of_kac_murdock_and_szego():
         ({"covariance": -np.eye(3)}, "smallest eigenvalue"),
         ({"covariance": np.full((3, 3), math.nan)}, "covariance"),
         ({"covariance": "identity"}, "covariance"),
+        ({"covariance": np.eye(3) * (1 + 0j)}, "covariance"),
+        ({"covariance": np.eye(3, dtype=bool)}, "covariance"),
+        ({"covariance": 1e101 * np.eye(3)}, "entries up to 1e.100"),
+        ({"noise_std": 2e6}, "noise_std"),
         ({"supports": [[0, 3]]}, "supports"),
         ({"supports": [[-1]]}, "supports"),
         ({"supports": [[0], []]}, "supports"),
@@ -166,6 +170,9 @@ def test_bad_samples_are_refused():
         task.sample(KEY, 2, length=0)
     with pytest.raises(InvalidArgument, match="key"):
         task.sample(0, 2)
+    for dtype in (jnp.int32, jnp.complex64, bool, None, "foo"):
+        with pytest.raises(InvalidArgument, match="dtype"):
+            task.sample(KEY, 2, dtype=dtype)
     with pytest.raises(InvalidArgument, match="length"):
         task.with_length(0)
     for arguments in ((0,), (3, 1.0), (3, -1.0)):

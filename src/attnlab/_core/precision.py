@@ -9,7 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .errors import is_traced
+from .errors import InvalidArgument, is_traced
+
+_FLOATING = ("float16", "bfloat16", "float32", "float64")
 
 
 def float64() -> AbstractContextManager[Any]:
@@ -18,6 +20,18 @@ def float64() -> AbstractContextManager[Any]:
     Works under an outer `jit`, `grad` and `vmap` whose own precision is float32.
     """
     return jax.enable_x64(True)
+
+
+def check_dtype(dtype: Any) -> None:
+    """Raises `InvalidArgument` unless `dtype` is one of real floating-point numbers."""
+    try:
+        known = dtype is not None and jnp.dtype(dtype).name in _FLOATING  # NumPy reads None as one
+    except TypeError:
+        known = False
+    if not known:
+        raise InvalidArgument(
+            "dtype", dtype, f"a real floating-point dtype: {', '.join(_FLOATING)}"
+        )
 
 
 def to_float64(tree: Any) -> Any:

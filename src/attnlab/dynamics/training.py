@@ -19,7 +19,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import fold_in
-from .._core.precision import float64
+from .._core.precision import check_dtype, float64
 from .circuit_history import LONG_NAMES, default_measure
 from .loop import Loop, run_loop
 from .prompt_loss import (
@@ -38,6 +38,7 @@ Measure = Callable[[Any], dict[str, Any]]
 
 _SMALL_STEP = 2**14  # numbers in the prompts of one step
 
+_MEASURES = "a function from a layer to a dictionary of arrays with their names as keys"
 _ALWAYS = {
     "risk": "risk on test prompts, label noise included",
     "risk_error": "standard error of the risk",
@@ -146,6 +147,9 @@ def train(
     Raises `InvalidArgument` before any step is made; `RunInterrupted` on Ctrl-C, with the history
     until then.
     """
+    check_dtype(dtype)
+    if measure is not None and not callable(measure):
+        raise InvalidArgument("measure", measure, _MEASURES)
     steps = check_integer("steps", steps, minimum=0)
     batch_size = check_integer("batch_size", batch_size, minimum=1)
     test_prompts = check_integer("test_prompts", test_prompts, minimum=2)
@@ -179,6 +183,8 @@ def train(
     with float64():  # so that float64 is kept where it is asked for
         weights = jax.tree.map(lambda leaf: leaf.astype(dtype), weights)
         task = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), task)
+        if measure is not None:
+            _check_measure(measure, eqx.combine(weights, fixed))
         memory = jax.vmap(optimizer.init)(weights)
     whole = _Training(
         task=task,
@@ -235,6 +241,14 @@ def _arranged(whole: _Training, state: Any, runs: int) -> tuple[Any, Any]:
 def _run(layers: Any, run: int) -> Any:
     """One of the layers that are stacked along the leading axis of their arrays."""
     return jax.tree.map(lambda leaf: leaf[run] if eqx.is_array(leaf) else leaf, layers)
+
+
+def _check_measure(measure: Measure, stacked: Any) -> None:
+    """Traces it on a layer, computes nothing; what it raises itself is its author's to see."""
+    found = eqx.filter_eval_shape(lambda layers: measure(_run(layers, 0)), stacked)
+    good = isinstance(found, dict) and all(isinstance(name, str) for name in found)
+    if not good or not all(hasattr(leaf, "shape") for leaf in found.values()):
+        raise InvalidArgument("measure", measure, f"{_MEASURES}; it gave {found!r}")
 
 
 def _check_finite(layer: Any) -> None:

@@ -18,7 +18,7 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import check_key
-from .._core.precision import float64, to_float64
+from .._core.precision import check_dtype, float64, to_float64
 from ..students import Overlaps, PointwiseAttention
 from ..tasks import SingleLocation
 from ..tasks.single_location import sampleable_length
@@ -228,7 +228,8 @@ def hidden_and_start(start: np.ndarray, dim: int) -> tuple[Any, Any, Any, Any]:
 
 
 def check_memory(name: str, value: int, numbers_each: int, dtype: Any) -> None:
-    """Refuses a number of prompts whose tokens, of all runs together, exceed 2 GiB."""
+    """Refuses a number of prompts whose tokens, of all runs together, exceed 2 GiB, and dtypes of other numbers."""
+    check_dtype(dtype)
     size = value * numbers_each * jnp.dtype(dtype).itemsize
     if size > _LARGEST_BYTES:
         most = _LARGEST_BYTES // (numbers_each * jnp.dtype(dtype).itemsize)

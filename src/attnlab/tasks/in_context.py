@@ -23,6 +23,8 @@ from .single_location import check_sample_size
 
 Supports = tuple[tuple[int, ...], ...]
 
+_LARGEST_NOISE = 1e6
+_LARGEST_ENTRY = 1e100  # of a covariance, whose powers theory needs
 _LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
 
 
@@ -84,8 +86,9 @@ class InContextRegression(eqx.Module):
 
     - `dim`: dimension `d` of the covariates, at least 1.
     - `length`: number of examples `L`, at least 1.
-    - `noise_std`: `σ >= 0`; default `√0.1`.
-    - `covariance`: `Σ`, symmetric and positive definite, `(d, d)`; default: the identity.
+    - `noise_std`: `σ >= 0`, at most 1e6; default `√0.1`.
+    - `covariance`: `Σ`, symmetric and positive definite, `(d, d)`, entries up to 1e100;
+      default: the identity.
     - `supports`: for each task its coordinates, counted from 0; not empty, without repeats.
     - `coefficients`: `"shared"`, one `β` for all tasks (Definition B.1 of he2025), or
       `"independent"`, a `β` for each. One task's law, hence the summed loss, is the same in both.
@@ -115,7 +118,7 @@ class InContextRegression(eqx.Module):
     ):
         self.dim = check_integer("dim", dim, minimum=1)
         self.length = check_integer("length", length, minimum=1)
-        self.noise_std = check_real("noise_std", noise_std, low=0.0)
+        self.noise_std = check_real("noise_std", noise_std, low=0.0, high=_LARGEST_NOISE)
         self.covariance, self.factor = _covariance(covariance, self.dim)
         self.supports = None if supports is None else _supports(supports, self.dim)
         check_choice("coefficients", coefficients, ("shared", "independent"))
@@ -217,15 +220,19 @@ def _covariance(value: Any, dim: int) -> tuple[np.ndarray | None, np.ndarray | N
     """The matrix and its Cholesky factor; None for the identity, which costs nothing."""
     if value is None:
         return None, None
-    allowed = f"a symmetric positive definite matrix of shape ({dim}, {dim})"
+    allowed = f"a real, symmetric, positive definite matrix of shape ({dim}, {dim})"
     if is_traced(value):
         raise InvalidArgument("covariance", value, allowed + ", known outside of jit")
     try:
+        if np.asarray(value).dtype.kind in "bc":  # NumPy would drop imaginary parts
+            raise TypeError
         matrix = np.array(value, np.float64)
     except (TypeError, ValueError):
         raise InvalidArgument("covariance", value, allowed) from None
     if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
         raise InvalidArgument("covariance", value, allowed)
+    if np.abs(matrix).max() > _LARGEST_ENTRY:
+        raise InvalidArgument("covariance", value, allowed + f", entries up to {_LARGEST_ENTRY:g}")
     if np.abs(matrix - matrix.T).max() > 1e-6 * np.abs(matrix).max():
         raise InvalidArgument("covariance", value, allowed + "; this one is not symmetric")
     matrix = (matrix + matrix.T) / 2

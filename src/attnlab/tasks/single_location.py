@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer, check_real, is_traced
 from .._core.keys import check_key
+from .._core.precision import check_dtype
 from .links import Link, get_link
 
 _LARGEST_SAMPLE_BYTES = 8 * 2**30
@@ -168,11 +169,9 @@ def sampleable_length(task: SingleLocation) -> int:
 
 
 def check_sample_size(batch: int, length: int, dim: int, dtype: Any) -> None:
-    """Raises `InvalidArgument` when the tokens of a batch exceed 8 GiB, or for an unknown dtype."""
-    try:
-        jnp.dtype(dtype)
-    except TypeError:
-        raise InvalidArgument("dtype", dtype, "a floating-point dtype, such as float32") from None
+    """Raises `InvalidArgument` when the tokens of a batch exceed 8 GiB, or for a dtype that holds
+    no real numbers."""
+    check_dtype(dtype)
     if batch * length * dim * jnp.dtype(dtype).itemsize > _LARGEST_SAMPLE_BYTES:
         allowed = (
             f"small enough that batch × length × dim = {batch} × {length} × {dim} "
