@@ -200,6 +200,7 @@ def test_layers_in_float64():
         ({"init_scale": 0.0}, "init_scale"),
         ({"normalization": "sigmoid"}, "normalization"),
         ({"key": 0}, "key"),
+        ({"dim": 20_000, "n_heads": 10}, "n_heads .* 8 GiB"),
     ],
 )
 def test_bad_arguments_are_named(change, named):
@@ -221,6 +222,13 @@ def test_what_does_not_fit_is_refused():
             student(X, Y, XQ[:1])
     with pytest.raises(InvalidArgument, match="mask"):
         layer.update(jnp.asarray(tokens_of(X, Y, XQ)), "none")
+    for tokens in (np.zeros((2, 5, 3)), np.zeros(4), np.zeros((0, 4)), "tokens"):
+        with pytest.raises(InvalidArgument, match="tokens ="):
+            layer.update(tokens)
+    with pytest.raises(InvalidArgument, match="X ="):
+        layer([["a", "b", "c"]], [1.0], [0.0, 0.0, 0.0])
+    nested = layer(X.tolist(), Y.tolist(), XQ.tolist())
+    np.testing.assert_array_equal(nested, layer(X, Y, XQ))
     for layers in (layer, [], [layer, None], [layer, al.MultiHeadAttention(4, 2, key=KEY)], 3):
         with pytest.raises(InvalidArgument, match="layers"):
             AttentionStack(layers)

@@ -6,7 +6,7 @@ Source: eq. (2.2) of he2025; `docs/theory/multi-head-attention`.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -20,6 +20,8 @@ from .normalizations import Normalization, get_normalization
 from .prompt_shapes import check_prompt_shapes
 
 _LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
+
+_LARGEST_BYTES = 8 * 2**30
 
 Init = Literal["pytorch", "small-identity", "opposite-sign"]
 Mask = Literal["causal", "context"]
@@ -77,6 +79,10 @@ class MultiHeadAttention(eqx.Module):
         self.logit_scale = check_real("logit_scale", logit_scale, low=0.0, low_open=True)
         size = self.dim + self.n_outputs
         inner = size if head_dim is None else check_integer("head_dim", head_dim, minimum=1)
+        if 16 * heads * inner * size > _LARGEST_BYTES:
+            told = f"n_heads × head_dim × (dim + n_outputs) = {heads} × {inner} × {size}"
+            allowed = f"small enough that {told} weights of four matrices fit in 8 GiB"
+            raise InvalidArgument("n_heads", heads, allowed)
         check_choice("init", init, ("pytorch", "small-identity", "opposite-sign"))
         check_real("init_scale", init_scale, low=0.0, low_open=True)
         check_key(key)
@@ -142,6 +148,7 @@ class MultiHeadAttention(eqx.Module):
         Raises `InvalidArgument` for shapes that do not fit the layer.
         """
         d = self.dim
+        X, y, xq = _array("X", X), _array("y", y), _array("xq", xq)
         single = check_prompt_shapes(X, y, xq, dim=d, n_outputs=self.n_outputs)
         # the circuits are small matrices: nothing of the size of the prompt goes through them
         kq, read = self.kq[:, :, :d], self.ov[:, d:, :]
@@ -174,15 +181,27 @@ class MultiHeadAttention(eqx.Module):
 
         With `"causal"` a token attends to those before it, not to itself, and the first one, which
         may look at nothing, stays as it is; with `"context"` every token attends to all but the
-        query.
+        query. Raises `InvalidArgument`.
         """
         check_choice("mask", mask, ("causal", "context"))
+        tokens, size = _array("tokens", tokens), self.dim + self.n_outputs
+        if tokens.ndim < 2 or tokens.shape[-1] != size or tokens.shape[-2] == 0:
+            allowed = f"of shape (*batch, count, {size}), with at least one token"
+            raise InvalidArgument("tokens", tokens.shape, allowed)
         count = tokens.shape[-2]
         place = jnp.arange(count)
         seen = place[None, :] < (place[:, None] if mask == "causal" else count - 1)
         scores = jnp.einsum("...ti,hij,...sj->...hst", tokens, self.kq, tokens)
         weights = self.normalization.weights(scores, where=seen)
         return tokens + jnp.einsum("hij,...hst,...tj->...si", self.ov, weights, tokens)
+
+
+def _array(name: str, value: Any) -> Array:
+    """`value`, nested lists included, as a JAX array of numbers."""
+    try:
+        return jnp.asarray(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, value, "an array of numbers") from None
 
 
 def _rows(x: Array, last: int) -> Array:
