@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import attnlab as al
-from attnlab.circuits import Circuits, extract, reduce
+from attnlab.circuits import Circuits, compare, extract, reduce
 from attnlab.errors import InvalidArgument
 from attnlab.students import AttentionStack
 
@@ -116,6 +116,8 @@ def test_bad_layers_and_arrays_are_refused():
         (lambda: Circuits(np.zeros((1, 4, 4)), np.full((1, 4, 4), np.nan), dim=3), "ov"),
         (lambda: Circuits(np.zeros((1, 4, 4)), np.zeros((1, 4, 4)), dim=3, n_outputs=0), "n_out"),
         (lambda: reduce(extract(LAYER), "full"), "form"),
+        (lambda: reduce(None), "circuits"),
+        (lambda: compare(None, al.InContextRegression(3, 4), key=KEY), "circuits"),
     ):
         with pytest.raises(InvalidArgument, match=named):
             call()

@@ -153,6 +153,14 @@ class Circuits:
         return eqx.tree_at(lambda x: (x.W_Q, x.W_K, x.W_V, x.W_O), layer, weights)
 
 
+def check_circuits(circuits: Any) -> Circuits:
+    """`circuits` if they are; raises `InvalidArgument`."""
+    if not isinstance(circuits, Circuits):
+        allowed = "attnlab Circuits, such as extract(layer) gives"
+        raise InvalidArgument("circuits", circuits, allowed)
+    return circuits
+
+
 def extract(layer: Any, *, dim: int | None = None, index: int | None = None) -> Circuits:
     """The circuits of a trained layer.
 

@@ -26,7 +26,7 @@ from ..estimators import (
 from ..students.normalizations import Normalization
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
-from .circuits import Circuits, extract
+from .circuits import Circuits, check_circuits, extract
 from .reduction import FORMS, reduce
 
 _SCALES = np.geomspace(0.01, 10.0, 13)
@@ -88,6 +88,7 @@ def compare(
 
     Raises `InvalidArgument` when the task does not fit the circuits.
     """
+    check_circuits(circuits)
     check_in_context(task)
     _check_sizes(circuits, task)
     key, count = check_key(key), check_integer("prompts", prompts, minimum=10)

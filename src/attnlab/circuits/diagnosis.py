@@ -17,7 +17,7 @@ from ..estimators import optimal_preconditioner
 from ..students import KernelHeads
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
-from .circuits import Circuits
+from .circuits import Circuits, check_circuits
 from .comparison import Comparison, compare
 from .multi_task import TaskPatterns, task_patterns
 from .patterns import (
@@ -138,10 +138,7 @@ def diagnose(
 
     Raises `InvalidArgument`.
     """
-    if not isinstance(circuits, Circuits):
-        raise InvalidArgument(
-            "circuits", circuits, "attnlab Circuits, such as extract(layer) gives"
-        )
+    check_circuits(circuits)
     limits = {"dummy": dummy, "zero_sum": zero_sum, "leak": leak, "parallel": parallel}
     for name, value in limits.items():
         limits[name] = check_real(name, value, low=0.0, high=1.0, low_open=True, high_open=True)

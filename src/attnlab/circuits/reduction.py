@@ -9,7 +9,7 @@ from typing import Literal
 
 from .._core.errors import check_choice
 from ..students import KernelHeads
-from .circuits import Circuits
+from .circuits import Circuits, check_circuits
 
 Form = Literal["scalar", "diagonal", "matrix"]
 FORMS: tuple[Form, ...] = ("scalar", "diagonal", "matrix")
@@ -23,6 +23,7 @@ def reduce(circuits: Circuits, form: Form | None = None) -> KernelHeads:
     all of it. `mu` is `(H,)` for one task and `(H, N)` for several, in float64. Raises
     `InvalidArgument`.
     """
+    check_circuits(circuits)
     if form is None:
         form = "scalar" if circuits.n_outputs == 1 else "diagonal"
     check_choice("form", form, FORMS)
