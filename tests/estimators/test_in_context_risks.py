@@ -194,6 +194,12 @@ def test_order_of_the_estimators():
             "preconditioner",
         ),
         (lambda: est.bayes_risk(al.InContextRegression(3, 5, supports=[(0, 1)])), "supports"),
+        (lambda: est.gradient_descent_risk(ISOTROPIC, step=1e3, steps=200), "step"),
+        (lambda: est.gradient_descent_risk(ISOTROPIC, step=1e200), "step"),
+        (lambda: est.independent_tasks_risk(ISOTROPIC, step=[1.0, 2.0]), "step"),
+        (lambda: est.independent_tasks_risk(ISOTROPIC, step="a"), "step"),
+        (lambda: est.independent_tasks_risk(ISOTROPIC, step=math.nan), "step"),
+        (lambda: est.independent_tasks_risk(ISOTROPIC, step=1e200), "step"),
         (
             lambda: est.optimal_preconditioner(al.InContextRegression(3, 5, supports=[(0, 1)])),
             "supports",

@@ -80,6 +80,7 @@ def test_bad_input_is_told():
     task = al.InContextRegression(5, 10)
     for call in (
         lambda: small_heads_distance(task, np.nan),
+        lambda: small_heads_distance(task, "a"),
         lambda: small_heads_distance(task, 0.1, step=np.inf),
         lambda: small_heads_risk_slope("task"),
     ):

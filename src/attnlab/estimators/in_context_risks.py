@@ -44,14 +44,33 @@ def gradient_descent_risk(
 
     Several steps: quadrature when `Γ` is a multiple of `Σ`, else sampled (needs a `key`).
 
-    Raises `InvalidArgument` for several steps of several tasks, and for bad numbers.
+    Raises `InvalidArgument` for several steps of several tasks, for bad numbers, and for steps so
+    large that the risk is none.
     """
     inverse = inverse_of(task, preconditioner)
     step = check_real("step", step)
     steps = check_integer("steps", steps, minimum=0)
+    if steps != 1:
+        _check_single(task)
+    with np.errstate(over="ignore", invalid="ignore"):
+        risk = _descent_risk(task, inverse, step, steps, debiased, key, samples)
+    if not (math.isfinite(risk.value) and math.isfinite(risk.error)):
+        allowed = f"such that the risk after steps = {steps} does not exceed floating point"
+        raise InvalidArgument("step", step, allowed)
+    return risk
+
+
+def _descent_risk(
+    task: InContextRegression,
+    inverse: np.ndarray,
+    step: float,
+    steps: int,
+    debiased: bool,
+    key: Any,
+    samples: int,
+) -> EstimatorRisk:
     if steps == 1:
         return one_step_risk(task, step * inverse, debiased=debiased)
-    _check_single(task)
     freedom = task.length - 1 if debiased else task.length
     whitened = inverse @ task.covariance_matrix
     scale = float(np.trace(whitened)) / task.dim

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from .._core.errors import InvalidArgument, check_real
+from .._core.errors import InvalidArgument
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
 from .estimator_risk import EstimatorRisk, closed_form
+
+_LARGEST_STEP = 1e50  # its square times moments of the covariates is a number
 
 
 def one_step_risk(
@@ -107,13 +109,22 @@ def independent_tasks_risk(
     number or one for each task; default the best ones, `L/(m + 1 + s + dσ²)` for `s` coordinates
     of isotropic covariates, `m = L - 1` (`L` unless `debiased`).
 
+    Raises `InvalidArgument` for another number of steps, or what is none.
     Source: Appendix C.3 of he2025; `docs/theory/in-context-risks`.
     """
     check_in_context(task)
     steps: list[Any] = [None] * task.n_outputs
     if step is not None:
-        given = np.broadcast_to(np.asarray(step, np.float64), (task.n_outputs,))
-        steps = [check_real("step", value) for value in given]
+        allowed = (
+            f"a finite number up to {_LARGEST_STEP:g}, or one for each of {len(steps)} task(s)"
+        )
+        try:
+            given = np.broadcast_to(np.asarray(step, np.float64), (task.n_outputs,))
+        except (TypeError, ValueError):
+            raise InvalidArgument("step", step, allowed) from None
+        if not (np.abs(given) <= _LARGEST_STEP).all():  # NaN included
+            raise InvalidArgument("step", step, allowed)
+        steps = given.tolist()
     m = task.length - 1 if debiased else task.length
     noise, d = task.noise_std**2, task.dim
     terms: list[float] = []

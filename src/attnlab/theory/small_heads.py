@@ -31,7 +31,10 @@ def small_heads_distance(
     finite. Source: Theorem 4.2 (i) of he2025; `docs/theory/small-heads`.
     """
     eta = _step(task, step)
-    scale = np.asarray(gamma, np.float64)
+    try:
+        scale = np.asarray(gamma, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("gamma", gamma, "finite numbers") from None
     if not np.isfinite(scale).all():
         raise InvalidArgument("gamma", gamma, "finite numbers")
     d, L, noise = task.dim, task.length, task.noise_std**2
