@@ -93,7 +93,8 @@ def test_too_little_memory_is_one_line(attnlab, monkeypatch):
     monkeypatch.setattr(papers, "run_experiment", exhausted)
     result = attnlab("run", "toy2027/count")
     assert result.exit_code == 2
-    assert "memory" in result.stderr and "7 EiB" in result.stderr
+    assert "memory" in result.stderr
+    assert "7 EiB" in result.stderr
     assert "Traceback" not in result.output
 
 
