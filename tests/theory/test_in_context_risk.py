@@ -1,5 +1,6 @@
 """The exact in-context risk against sampling, closed forms, limits and invariances."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -166,4 +167,17 @@ def test_refusals(two):
         two(KernelHeads([0.1, 0.2], [[1.0, 2.0], [1.0, 1.0]]))
     with pytest.raises(InvalidArgument, match="samples = 1"):
         monte_carlo_risk(TASK, TWO, None, key=jax.random.key(0), samples=1)
+    layer = MultiHeadAttention(5, 1, key=jax.random.key(0))
+    blank = eqx.tree_at(lambda x: x.W_Q, layer, jnp.full_like(layer.W_Q, jnp.nan))
+    two_tasks = KernelHeads([0.1], [[1.0, 2.0]])
+    for student in (
+        blank,
+        lambda X, y, xq: xq,
+        MultiHeadAttention(4, 1, key=jax.random.key(0)),
+        KernelHeads([[0.1] * 4], [1.0]),
+        two_tasks,
+        KernelHeads([0.1], [1e200]),
+    ):
+        with pytest.raises(InvalidArgument, match="^student = "):
+            monte_carlo_risk(TASK, student, None, key=jax.random.key(0), samples=4)
     assert jnp.asarray(two.value).dtype == jnp.float32  # outside of the scope; two.value is NumPy

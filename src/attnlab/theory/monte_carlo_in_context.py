@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._core.errors import InvalidArgument, check_integer
+from .._core.errors import InvalidArgument, check_integer, is_traced
 from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import KernelHeads
@@ -35,13 +35,15 @@ def monte_carlo_in_context(
     `student` maps `(X, y, xq)` to predictions. `KernelHeads` may be a batch of scalar heads, with
     results of the batch shape; all of them see the same prompts.
 
-    Raises `InvalidArgument` for `samples < 2` or another task or student.
+    Raises `InvalidArgument` for `samples < 2`, another task, and a student of other shapes or
+    whose losses are no finite numbers.
     """
     check_in_context(task)
     samples = check_integer("samples", samples, minimum=2)
     check_key(key)
     if not callable(student):
         raise InvalidArgument("student", student, "a KernelHeads, or a layer called on (X, y, xq)")
+    _check_student(task, student)
     batch: tuple[int, ...] = ()
     if isinstance(student, KernelHeads) and np.shape(student.omega) == np.shape(student.mu):
         *batch_axes, heads = np.shape(student.omega)
@@ -55,9 +57,41 @@ def monte_carlo_in_context(
         arrays, rest = eqx.partition(student, eqx.is_array_like)
         student = eqx.combine(to_float64(arrays), rest)
         mean, square = (np.asarray(x) for x in _totals(task, student, chunk, count, samples, key))
+    if not (np.isfinite(mean).all() and np.isfinite(square).all()):
+        shown = f"{type(student).__name__} with losses that are not finite, or their squares"
+        raise InvalidArgument("student", shown, "of weights that keep losses in floating point")
     variance = np.maximum(square - mean**2, 0.0) * samples / (samples - 1)
     shape = batch if mean.ndim else ()
     return mean.reshape(shape), np.sqrt(variance / samples).reshape(shape)
+
+
+def _check_student(task: InContextRegression, student: Any) -> None:
+    """Finite weights, and predictions of the shape of the targets; computes nothing."""
+    name = type(student).__name__
+    numbers = jax.tree.leaves(eqx.filter(student, eqx.is_array_like))
+    if not all(is_traced(x) or np.isfinite(np.asarray(x)).all() for x in numbers):
+        raise InvalidArgument("student", f"{name} with NaN or infinity", "of finite weights")
+    if isinstance(student, KernelHeads):
+        omega, mu = np.shape(student.omega), np.shape(student.mu)
+        if omega == mu:  # scalar heads, or a batch of them, for any task
+            return
+        if len(omega) > 1 and omega[1] != task.dim:
+            raise InvalidArgument("student", f"heads of dimension {omega[1]}", f"of {task.dim}")
+        if len(mu) > 1 and mu[1] not in (1, task.n_outputs):
+            raise InvalidArgument("student", f"heads of {mu[1]} tasks", f"of {task.n_outputs}")
+        return
+    prompts = jax.eval_shape(lambda: task.sample(jax.random.key(0), 2))
+    wanted = prompts.target.shape
+    try:
+        with float64():
+            found = jnp.shape(eqx.filter_eval_shape(student, *prompts.inputs))
+    except Exception as error:  # whatever a student for other prompts raises
+        shown = f"{name}, which raises {type(error).__name__}"
+        shapes = ", ".join(str(x.shape) for x in prompts.inputs)
+        raise InvalidArgument("student", shown, f"callable on prompts of {shapes}") from error
+    if found != wanted:
+        shown = f"{name} with predictions of shape {found}"
+        raise InvalidArgument("student", shown, f"one that predicts the targets, {wanted}")
 
 
 @eqx.filter_jit
