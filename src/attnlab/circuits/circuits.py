@@ -77,7 +77,7 @@ class Circuits:
 
     @property
     def effective_kq(self) -> Float[np.ndarray, "heads tokens dim"]:
-        """`KQ[:, :d]`: what meets the covariates of the query."""
+        """What meets the covariates of the query, `KQ[:, :d]`."""
         return self.kq[:, :, : self.dim]
 
     @property
