@@ -9,10 +9,11 @@ import abc
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.errors import InvalidArgument, is_traced
+from .._core.errors import InvalidArgument, check_integer, is_traced
 from ..students import KernelHeads
 from .heads_risk import HeadsRisk
 from .risk import ErrorEstimate
@@ -48,7 +49,8 @@ class ClimbingRisk(HeadsRisk):
 
     `risk.value` and `risk(heads)` climb until two rungs of the ladder agree. `value_of` and
     `gradient_of`, for use inside JAX's transformations, stay on the rung that the heads at
-    construction needed: `error_of` says how good it is elsewhere, and `at_rung` takes another.
+    construction needed: `error_of` says how good it is elsewhere, `at_rung` takes another, and heads
+    that are far too large for it give NaN.
     """
 
     heads: eqx.AbstractVar[KernelHeads]
@@ -65,9 +67,13 @@ class ClimbingRisk(HeadsRisk):
         below. Pure, float64, called inside `float64()`."""
 
     @abc.abstractmethod
+    def _on_rung(self, rung: int) -> Self:
+        """The same risk on another rung, which exists."""
+
     def at_rung(self, rung: int) -> Self:
         """The same risk with `value_of` on another rung, from 0 to `rungs - 1`; on rung 0 nothing
-        is below, so there is no error estimate."""
+        is below, so there is no error estimate. Raises `InvalidArgument` beyond."""
+        return self._on_rung(check_integer("rung", rung, minimum=0, maximum=self.rungs - 1))
 
     def components_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> Any:
         """The split risk, `InContextComponents`, under the same conditions."""
@@ -76,7 +82,13 @@ class ClimbingRisk(HeadsRisk):
     def value_of(
         self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
     ) -> Float[Array, "*batch"]:
-        return sum(self.components_of(omega, mu))
+        """The risk; NaN where this rung cannot resolve the heads (`resolves`)."""
+        value = sum(self.components_of(omega, mu))
+        return value * jnp.where(self.resolves(omega), 1.0, jnp.nan)
+
+    def resolves(self, omega: Float[Array, ...]) -> Any:
+        """Whether this rung is fine enough for heads as large as these, in what is known of it."""
+        return jnp.asarray(True)
 
     def error_of(
         self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
@@ -145,7 +157,8 @@ class ClimbingRisk(HeadsRisk):
                 break
             risk, below = risk.at_rung(risk.rung + 1), parts
         if not (gap <= self.refused * value).all():
-            allowed = f"small enough to be resolved: the estimated error is {np.max(error):.2g}"
+            told = f"the finest quadrature has an estimated error of {np.max(error):.2g}"
+            allowed = f"small enough, together with mu, to be resolved: {told}"
             raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
         return risk, parts, error
 

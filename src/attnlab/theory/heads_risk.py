@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._core.errors import InvalidArgument
+from .._core.errors import InvalidArgument, is_traced
 from .._core.precision import float64, to_float64, to_numpy
 from ..students import KernelHeads
 from ..tasks import InContextRegression
@@ -70,10 +70,36 @@ class HeadsRisk(eqx.Module):
     def _apply(self, function: str, heads: KernelHeads) -> Any:
         self.check_kind(heads)
         self.check_heads(heads)
+        if function == "value_of" and is_traced(heads.omega, heads.mu):
+            return self._traced_value(heads.omega, heads.mu)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program
             risk, omega, mu = to_float64((self, heads.omega, heads.mu))
             return to_numpy(_evaluate(risk, function, omega, mu))
+
+    def _traced_value(self, omega: Any, mu: Any) -> Any:
+        """The value for a caller's own transformations. Its derivative is taken here, in float64: a
+        reverse pass would run after this scope is left, in the caller's precision."""
+
+        @jax.custom_jvp
+        def value(omega: Any, mu: Any) -> Any:
+            with float64():
+                risk, omega, mu = to_float64((self, omega, mu))
+                return _evaluate(risk, "value_of", omega, mu)
+
+        @value.defjvp
+        def derivative(at: Any, along: Any) -> Any:
+            with float64():
+                risk, points, tangents = to_float64((self, at, along))
+                slopes = _evaluate(risk, "gradient_of", *points)
+                batch = points[0].ndim - 1 if points[0].shape == points[1].shape else 0
+                terms = [
+                    jnp.sum(slope * tangent, axis=tuple(range(batch, slope.ndim)))
+                    for slope, tangent in zip(slopes, tangents)
+                ]
+                return _evaluate(risk, "value_of", *points), sum(terms)
+
+        return value(omega, mu)
 
 
 @eqx.filter_jit

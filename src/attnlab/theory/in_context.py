@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import equinox as eqx
 import jax
@@ -42,10 +42,11 @@ from .softmax_engine import (
 )
 
 RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside the rungs of the engine's ladder
-_FIRST_RUNG = (
-    1  # its true error is below 1e-9 up to ω√d = 1.2, where the estimate is the rung below's
-)
+# its true error is below 1e-9 up to ω√d = 1.2, where the estimate is the rung below's
+_FIRST_RUNG = 1
 _TRACED_RUNG = 2  # where heads at construction are abstract, so that nothing can be compared
+_RESOLVED = (1.0, 1.7, 2.4, 4.0)  # largest |ω|√d for each rung; its relative error is 1e-6 there
+_LARGEST_SCORE = 40.0  # of |ω|√d: beyond no rung is enough at any length
 _CHUNK_BYTES = 2**22  # of the tables that exist at once: beyond, caches make derivatives slow
 _TABLES = 12  # for each pair of heads
 
@@ -71,9 +72,21 @@ class InContextRisk(ClimbingRisk):
     trivial: bool = eqx.field(static=True)  # one example: all weights are 1
     rung: int = eqx.field(static=True)
 
-    def at_rung(self, rung: int) -> InContextRisk:
+    def _on_rung(self, rung: int) -> InContextRisk:
         fine, coarse = (radial_rule(int(self.dim), RADII[k]) for k in (rung, max(rung - 1, 0)))
         return replace(self, rung=rung, fine=fine, coarse=coarse)
+
+    def resolves(self, omega: Any) -> Any:
+        known = _RESOLVED[self.rung] if self.rung < len(_RESOLVED) else math.inf
+        own = 1.1 * jnp.max(jnp.abs(self.heads.omega))  # the rung was found for these
+        largest = jnp.max(jnp.abs(omega), axis=-1)
+        return self.trivial | (largest <= jnp.maximum(known / jnp.sqrt(self.dim), own))
+
+    def check_heads(self, heads: KernelHeads) -> None:
+        largest = _LARGEST_SCORE / math.sqrt(self.dim)
+        if not (traced(heads) or self.trivial or np.max(np.abs(heads.omega)) <= largest):
+            allowed = f"at most {largest:.3g} in absolute value, so that scores can be resolved"
+            raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
 
     def check_kind(self, heads: Any) -> None:
         check_softmax_heads(heads)
@@ -149,7 +162,20 @@ class InContextRisk(ClimbingRisk):
     def _moments(self, scales: Any, rung: int) -> tuple[HeadMoments, PairMoments]:
         if self.trivial:
             return certain_moments(len(scales))
-        return moments(scales, self.log_length, LADDER[rung])
+        found = moments(scales, self.log_length, LADDER[rung])
+        # all are means of products of weights: a rare radius that the rung cannot resolve is kept
+        # from mattering more than it does
+        return _kept_within(found[0], self.log_length), _kept_within(found[1], self.log_length)
+
+
+Kind = TypeVar("Kind", HeadMoments, PairMoments)
+
+
+def _kept_within(found: Kind, log_length: Any) -> Kind:
+    """The moments, cut to where they can be: from 0 (the excess: from `-1/L`) to 1."""
+    least = {"excess": -jnp.exp(-log_length)}
+    cut = {n: jnp.clip(x, least.get(n, 0.0), 1.0) for n, x in found._asdict().items()}
+    return found._replace(**cut)
 
 
 def in_context_risk(task: InContextRegression, heads: KernelHeads) -> InContextRisk:

@@ -80,7 +80,7 @@ class GeneralInContextRisk(ClimbingRisk):
     trivial: bool = eqx.field(static=True)
     rung: int = eqx.field(static=True)
 
-    def at_rung(self, rung: int) -> GeneralInContextRisk:
+    def _on_rung(self, rung: int) -> GeneralInContextRisk:
         return replace(self, rung=rung)
 
     def finer(self, factor: int = 4) -> GeneralInContextRisk:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+_RARE = 1e-20
 _REACH = 12.0  # around the mode, beyond which less than e^-72 of the mass lies
 
 
@@ -45,7 +46,9 @@ def radial_rule(dim: int, count: int) -> RadialRule:
         basis.append(vector / off[-1])
     jacobi = np.diag(diagonal) + np.diag(off[:-1], 1) + np.diag(off[:-1], -1)
     nodes, vectors = np.linalg.eigh(jacobi)
-    return RadialRule(nodes + mode, vectors[0] ** 2)
+    r, weights = nodes + mode, vectors[0] ** 2
+    # a radius that rare counts for nothing, and its scores would be the hardest of all
+    return RadialRule(np.minimum(r, r[weights > _RARE].max()), weights)
 
 
 @functools.cache

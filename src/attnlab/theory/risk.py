@@ -35,9 +35,7 @@ class ErrorEstimate(NDArrayOperatorsMixin):
     other parameters than overlaps bring their own `reference` parameters.
     """
 
-    def __init__(
-        self, pointwise: Callable[[Any], Any], reference: Callable[[], Any] | None = None
-    ):
+    def __init__(self, pointwise: Callable[[Any], Any], reference: Callable[[], Any] | None = None):
         self._pointwise = pointwise
         self._reference = reference_overlaps if reference is None else reference
 
