@@ -77,7 +77,7 @@ class Circuits:
 
     @property
     def effective_kq(self) -> Float[np.ndarray, "heads tokens dim"]:
-        """What meets the covariates of the query, `KQ[:, :d]`."""
+        """The first `d` columns of `KQ`, which meet the covariates of the query."""
         return self.kq[:, :, : self.dim]
 
     @property
