@@ -1,10 +1,13 @@
 """The exact in-context risk against sampling, closed forms, limits and invariances."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 import attnlab as al
 from attnlab._core.precision import float64, to_float64
@@ -181,3 +184,36 @@ def test_refusals(two):
         with pytest.raises(InvalidArgument, match="^student = "):
             monte_carlo_risk(TASK, student, None, key=jax.random.key(0), samples=4)
     assert jnp.asarray(two.value).dtype == jnp.float32  # outside of the scope; two.value is NumPy
+
+
+def test_shapes_of_two_meanings_are_refused():
+    """As many tasks as coordinates: (heads, dim) with (heads, tasks), or a batch."""
+    task = al.InContextRegression(2, 4, supports=[(0, 1), (1,)])
+    both = al.KernelHeads(np.full((3, 2), 0.1), np.full((3, 2), 0.5))
+    with pytest.raises(InvalidArgument, match="of one meaning"):
+        al.population_risk(task, both)
+    with pytest.raises(InvalidArgument, match="of one meaning"):
+        al.monte_carlo_risk(task, both, None, key=jax.random.key(0), samples=10)
+
+
+def test_rare_radii_do_not_spoil_a_small_length():
+    """Two examples in one dimension: the weights are a sigmoid, and the rest is a plane integral."""
+    omega, mu, noise = 1.0, 0.9, 0.1
+    task = al.InContextRegression(1, 2, noise_std=math.sqrt(noise))
+    risk = al.population_risk(task, al.KernelHeads([omega], [mu]))
+    z, w = np.polynomial.hermite_e.hermegauss(100)
+    w = w / w.sum()
+    xq, x1, x2 = z[:, None, None], z[None, :, None], z[None, None, :]
+    p = scipy.special.expit(omega * xq * (x1 - x2))
+    read = mu * (p * x1 + (1 - p) * x2)
+    losses = (read - xq) ** 2 + noise * (1 + mu**2 * (p**2 + (1 - p) ** 2))
+    np.testing.assert_allclose(risk.value, np.einsum("ijk,i,j,k", losses, w, w, w), rtol=1e-6)
+
+
+def test_traced_values_far_beyond_their_rung_are_nan_and_gradients_keep_single_precision_callers():
+    task = al.InContextRegression(3, 6)
+    risk = al.population_risk(task, al.KernelHeads([0.3], [1.0]))
+    value = jax.jit(jax.value_and_grad(lambda w: risk(al.KernelHeads(w, jnp.ones(1)))))
+    assert np.isnan(value(jnp.array([3.0]))[0])
+    exact = risk.gradient(al.KernelHeads([0.5], [1.0])).omega
+    np.testing.assert_allclose(value(jnp.array([0.5]))[1], exact, rtol=1e-5)

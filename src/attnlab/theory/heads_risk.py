@@ -107,6 +107,19 @@ def _evaluate(risk: HeadsRisk, function: str, omega: Any, mu: Any) -> Any:
     return getattr(risk, function)(omega, mu)
 
 
+def check_one_reading(heads: Any, *, dim: int, n_outputs: int) -> None:
+    """Raises `InvalidArgument` for heads that could be a batch of scalar heads as well as diagonal
+    heads of several tasks, which happens when there are as many tasks as coordinates."""
+    omega, mu = jnp.shape(heads.omega), jnp.shape(heads.mu)
+    if len(omega) == 2 and omega == mu and omega[1] == dim == n_outputs:
+        allowed = (
+            f"of one meaning: with mu of the same shape {mu} it is a batch of scalar heads or one "
+            "set of diagonal heads; give diagonal heads as matrices (heads, dim, dim), and a batch "
+            "with one axis more"
+        )
+        raise InvalidArgument("omega", heads.omega, allowed)
+
+
 def check_scalar_heads(heads: Any) -> KernelHeads:
     """`heads` if they are softmax heads with one `ω_h` and one `μ_h` each; raises
     `InvalidArgument`."""

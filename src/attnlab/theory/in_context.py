@@ -29,7 +29,7 @@ from ..students import KernelHeads
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
 from .climbing_risk import ClimbingRisk, InContextComponents, divisor, traced
-from .heads_risk import check_softmax_heads
+from .heads_risk import check_one_reading, check_softmax_heads
 from .radial import RadialRule, radial_rule
 from .softmax_engine import (
     LADDER,
@@ -90,6 +90,7 @@ class InContextRisk(ClimbingRisk):
 
     def check_kind(self, heads: Any) -> None:
         check_softmax_heads(heads)
+        check_one_reading(heads, dim=int(self.dim), n_outputs=len(self.shares))
         omega, mu, tasks = jnp.shape(heads.omega), jnp.shape(heads.mu), len(self.shares)
         if omega != mu and not (len(omega) == 1 and mu == (*omega, tasks)):
             allowed = f"of omega's shape {omega}, or (H, {tasks}) for omega of shape (H,)"

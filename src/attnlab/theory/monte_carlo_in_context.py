@@ -23,6 +23,7 @@ from .._core.precision import float64, to_float64
 from ..students import KernelHeads
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
+from .heads_risk import check_one_reading
 
 _CHUNK_VALUES = 2**21
 
@@ -45,6 +46,8 @@ def monte_carlo_in_context(
         raise InvalidArgument("student", student, "a KernelHeads, or a layer called on (X, y, xq)")
     _check_student(task, student)
     batch: tuple[int, ...] = ()
+    if isinstance(student, KernelHeads):
+        check_one_reading(student, dim=task.dim, n_outputs=task.n_outputs)
     if isinstance(student, KernelHeads) and np.shape(student.omega) == np.shape(student.mu):
         *batch_axes, heads = np.shape(student.omega)
         batch = tuple(batch_axes)

@@ -8,6 +8,7 @@ from .._core.errors import InvalidArgument
 from ..students import KernelHeads, PointwiseAttention
 from ..tasks import InContextRegression, SeveralLocations, SingleLocation
 from .climbing_risk import ClimbingRisk
+from .heads_risk import check_one_reading
 from .in_context import in_context_risk
 from .in_context_general import general_in_context_risk
 from .pointwise import pointwise_risk
@@ -37,6 +38,7 @@ def population_risk(task: Any, student: Any) -> Any:
         if not isinstance(student, KernelHeads):
             allowed = "an attnlab.KernelHeads for this task; sample other students"
             raise InvalidArgument("student", student, allowed)
+        check_one_reading(student, dim=task.dim, n_outputs=task.n_outputs)
         scalar = student.omega.ndim == 1 or student.omega.shape == student.mu.shape
         if task.covariance is None and scalar:
             return in_context_risk(task, student)
