@@ -119,6 +119,10 @@ def _integrate(
     risk: Any, start: Any, times: Any, rate: Any, tolerance: Any, solver: str, max_steps: int
 ) -> Any:
     import diffrax
+    import optimistix
+
+    # Diffrax's own root finder keeps an old Jacobian and rejects half of the steps, here small ones
+    root_finder = diffrax.with_stepsize_controller_tols(optimistix.Newton)()
 
     def field(_: Any, state: Any, args: Any) -> Any:
         exact, speed = args
@@ -127,7 +131,7 @@ def _integrate(
     def one(state: Any) -> Any:
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(field),
-            diffrax.Kvaerno5() if solver == "implicit" else diffrax.Tsit5(),
+            diffrax.Kvaerno5(root_finder=root_finder) if solver == "implicit" else diffrax.Tsit5(),
             t0=jnp.zeros(()),
             t1=jnp.maximum(times[-1], 1e-12),
             dt0=None,
