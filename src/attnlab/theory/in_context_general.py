@@ -218,7 +218,7 @@ def _matrices(omega: Any, dim: int) -> Any:
 
 @functools.cache
 def _sobol(dim: int, count: int) -> np.ndarray:
-    """Standard normal points of independent scramblings, the same in every session."""
+    """Standard normal points of independent scramblings, the same in every process."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 
