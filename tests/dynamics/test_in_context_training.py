@@ -96,26 +96,8 @@ def test_training_is_the_plain_loop():
     np.testing.assert_allclose(kq, run.layer.kq, rtol=1e-5, atol=1e-7)
 
 
-class StopAfter:
-    """A reporter that presses Ctrl-C after some advances."""
-
-    def __init__(self, calls):
-        self.left = calls
-
-    def start(self, label, total):
-        pass
-
-    def advance(self, n=1, note=""):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-    def stop(self):
-        pass
-
-
 @pytest.mark.parametrize("batch_size", [8, 1024])  # in one program, and one to a core
-def test_interrupted_runs_resume_to_the_same_bits(batch_size, monkeypatch, tmp_path):
+def test_interrupted_runs_resume_to_the_same_bits(batch_size, monkeypatch, tmp_path, stop_after):
     monkeypatch.setattr(loop, "_CHUNK_SECONDS", 1e-9)
     optimizer = optax.adam(0.01)
 
@@ -127,7 +109,7 @@ def test_interrupted_runs_resume_to_the_same_bits(batch_size, monkeypatch, tmp_p
 
     whole = training(3)
     with (
-        use_progress(StopAfter(14)),
+        use_progress(stop_after(14)),
         pytest.raises(RunInterrupted) as caught,
         use_checkpoints(tmp_path, "k"),
     ):

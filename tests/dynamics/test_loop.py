@@ -44,40 +44,22 @@ def test_every_save_holds_its_own_step(steps, save_every):
     np.testing.assert_array_equal(shots["value"][:, 0], at * (at - 1) / 2)
 
 
-class StopAfter:
-    """A reporter that presses Ctrl-C after some advances."""
-
-    def __init__(self, calls):
-        self.left = calls
-
-    def start(self, label, total):
-        pass
-
-    def advance(self, n=1, note=""):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-    def stop(self):
-        pass
-
-
 @pytest.fixture
 def short_chunks(monkeypatch):
     monkeypatch.setattr(loop_module, "_CHUNK_SECONDS", 1e-9)
 
 
-def test_an_interrupted_loop_keeps_what_it_saved(short_chunks):
-    with use_progress(StopAfter(40)), pytest.raises(RunInterrupted) as caught:
+def test_an_interrupted_loop_keeps_what_it_saved(short_chunks, stop_after):
+    with use_progress(stop_after(40)), pytest.raises(RunInterrupted) as caught:
         run(200, 10)
     at, shots = caught.value.partial
     assert 2 <= len(at) < 21
     np.testing.assert_array_equal(shots["value"][:, 0], at * (at - 1) / 2)
 
 
-def test_an_interrupted_loop_goes_on_where_it_stopped(short_chunks, tmp_path):
+def test_an_interrupted_loop_goes_on_where_it_stopped(short_chunks, tmp_path, stop_after):
     with (
-        use_progress(StopAfter(40)),
+        use_progress(stop_after(40)),
         pytest.raises(RunInterrupted),
         use_checkpoints(tmp_path, "config"),
     ):
@@ -85,7 +67,7 @@ def test_an_interrupted_loop_goes_on_where_it_stopped(short_chunks, tmp_path):
     assert list(tmp_path.iterdir())
     seen = []
 
-    class Watch(StopAfter):
+    class Watch(stop_after):
         def advance(self, n=1, note=""):
             seen.append(n)
 
@@ -97,9 +79,9 @@ def test_an_interrupted_loop_goes_on_where_it_stopped(short_chunks, tmp_path):
     assert not tmp_path.exists() or not list(tmp_path.iterdir())  # done: nothing is left behind
 
 
-def test_a_checkpoint_of_another_run_is_not_taken(short_chunks, tmp_path):
+def test_a_checkpoint_of_another_run_is_not_taken(short_chunks, tmp_path, stop_after):
     with (
-        use_progress(StopAfter(40)),
+        use_progress(stop_after(40)),
         pytest.raises(RunInterrupted),
         use_checkpoints(tmp_path, "config"),
     ):
@@ -109,7 +91,7 @@ def test_a_checkpoint_of_another_run_is_not_taken(short_chunks, tmp_path):
     np.testing.assert_array_equal(shots["value"][:, 0], at * (at - 1))
 
 
-def test_interrupted_descent_resumes_to_the_same_bits(short_chunks, tmp_path):
+def test_interrupted_descent_resumes_to_the_same_bits(short_chunks, tmp_path, stop_after):
     risk = al.population_risk(al.SingleLocation(30, 6), al.PointwiseAttention("erf", 0.4))
     start = al.Overlaps.on_sphere(jax.random.key(0), 30, runs=3)
 
@@ -125,7 +107,7 @@ def test_interrupted_descent_resumes_to_the_same_bits(short_chunks, tmp_path):
 
     whole = descend()
     with (
-        use_progress(StopAfter(12)),
+        use_progress(stop_after(12)),
         pytest.raises(RunInterrupted) as caught,
         use_checkpoints(tmp_path, "k"),
     ):

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from .._core.errors import InvalidArgument, check_choice, check_integer, check_real, is_traced
+from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from .._core.precision import float64, to_float64
 from ..students import KernelHeads
-from ..theory.heads_risk import HeadsRisk
+from ..theory.heads_risk import HeadsRisk, traced
 from .arguments import check_pace, check_times
 from .dataset import risk_note
 from .loop import Loop, run_loop
@@ -171,7 +171,7 @@ def _check(risk: Any, heads: Any) -> np.ndarray:
         raise InvalidArgument("risk", risk, allowed)
     if not isinstance(heads, KernelHeads):
         raise InvalidArgument("heads", heads, "an attnlab.KernelHeads")
-    if is_traced(heads.omega, heads.mu):
+    if traced(heads):
         raise InvalidArgument("heads", heads, "concrete: dynamics run outside of jit")
     omega, mu = (np.asarray(x, np.float64) for x in (heads.omega, heads.mu))
     if omega.shape != mu.shape:

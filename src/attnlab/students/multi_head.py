@@ -15,11 +15,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from .._core.keys import check_key
+from ..tasks.in_context import LARGEST_WRITTEN_SUM
 from .kernel_heads import KernelHeads
 from .normalizations import Normalization, get_normalization
 from .prompt_shapes import check_prompt_shapes
-
-_LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
 
 _LARGEST_BYTES = 8 * 2**30
 
@@ -152,7 +151,7 @@ class MultiHeadAttention(eqx.Module):
         single = check_prompt_shapes(X, y, xq, dim=d, n_outputs=self.n_outputs)
         # the circuits are small matrices: nothing of the size of the prompt goes through them
         kq, read = self.kq[:, :, :d], self.ov[:, d:, :]
-        if d + self.n_outputs > _LARGEST_WRITTEN_SUM:
+        if d + self.n_outputs > LARGEST_WRITTEN_SUM:
             labels = y[..., None] if single else y
             direction = jnp.einsum("hij,...j->...hi", kq, xq)
             scores = jnp.einsum("...ld,...hd->...hl", X, direction[..., :d])

@@ -25,7 +25,7 @@ Supports = tuple[tuple[int, ...], ...]
 
 _LARGEST_NOISE = 1e6
 _LARGEST_ENTRY = 1e100  # of a covariance, whose powers theory needs
-_LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
+LARGEST_WRITTEN_SUM = 32  # terms of a sum that is written out, which XLA fuses with what follows
 
 
 class ContextPrompts(NamedTuple):
@@ -193,7 +193,7 @@ class InContextRegression(eqx.Module):
 
 def _combined(beta: Any, X: Any) -> Any:
     """`Σ_i β_ni x_i`, `(n, length, batch)`, from `(n, d, batch)` and `(d, length, batch)`."""
-    if X.shape[0] > _LARGEST_WRITTEN_SUM:
+    if X.shape[0] > LARGEST_WRITTEN_SUM:
         return jnp.einsum("nib,ilb->nlb", beta, X)
     return sum(beta[:, i, None] * X[i] for i in range(X.shape[0]))
 

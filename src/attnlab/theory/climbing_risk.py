@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._core.errors import InvalidArgument, check_integer, is_traced
+from .._core.errors import InvalidArgument, check_integer
 from ..students import KernelHeads
-from .heads_risk import HeadsRisk
+from .heads_risk import HeadsRisk, traced
 from .risk import ErrorEstimate
 
 if TYPE_CHECKING:
@@ -179,11 +179,6 @@ def magnitude(omega: Any, mu: Any) -> Any:
         return (abs(omega) * abs(mu)).sum(-1)
     largest = abs(omega).reshape(len(omega), -1).max(-1)
     return (largest * abs(mu).reshape(len(mu), -1).T).sum()
-
-
-def traced(heads: KernelHeads) -> bool:
-    """Whether the heads are abstract, so that no decision can depend on them."""
-    return is_traced(heads.omega, heads.mu)
 
 
 def divisor(number: int, most: float) -> int:

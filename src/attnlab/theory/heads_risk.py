@@ -70,7 +70,7 @@ class HeadsRisk(eqx.Module):
     def _apply(self, function: str, heads: KernelHeads) -> Any:
         self.check_kind(heads)
         self.check_heads(heads)
-        if function == "value_of" and is_traced(heads.omega, heads.mu):
+        if function == "value_of" and traced(heads):
             return self._traced_value(heads.omega, heads.mu)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program
@@ -105,6 +105,11 @@ class HeadsRisk(eqx.Module):
 @eqx.filter_jit
 def _evaluate(risk: HeadsRisk, function: str, omega: Any, mu: Any) -> Any:
     return getattr(risk, function)(omega, mu)
+
+
+def traced(heads: KernelHeads) -> bool:
+    """Whether the heads are abstract, so that no decision can depend on them."""
+    return is_traced(heads.omega, heads.mu)
 
 
 def check_one_reading(heads: Any, *, dim: int, n_outputs: int) -> None:

@@ -28,8 +28,8 @@ from .._core.errors import InvalidArgument
 from ..students import KernelHeads
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
-from .climbing_risk import ClimbingRisk, InContextComponents, divisor, traced
-from .heads_risk import check_one_reading, check_softmax_heads
+from .climbing_risk import ClimbingRisk, InContextComponents, divisor
+from .heads_risk import check_one_reading, check_softmax_heads, traced
 from .radial import RadialRule, radial_rule
 from .softmax_engine import (
     LADDER,
@@ -38,7 +38,8 @@ from .softmax_engine import (
     at_index,
     certain_moments,
     moments,
-    product_coefficients,
+    own_terms,
+    pair_term,
 )
 
 RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside the rungs of the engine's ladder
@@ -122,15 +123,10 @@ class InContextRisk(ClimbingRisk):
 
         def at(r: Any) -> Any:
             own, pairs = self._moments(omega * r, rung)
-            mixed, left, right = product_coefficients(
-                pairs, at_index(own, first), at_index(own, second)
-            )
+            aligned, same = own_terms(omega, own)
+            product = pair_term(w, v, pairs, at_index(own, first), at_index(own, second))
             square = r**2 / self.dim
-            # a head with itself: p = p' in the formula of a pair
-            same = omega**2 * (1 - own.square - 6 * own.cubic + 6 * own.quartic)
-            product = w * v * mixed - 2 * w**2 * left - 2 * v**2 * right
-            aligned = square * omega * (1 - own.square)
-            return aligned, own.excess, pairs.excess, square * same, square * product
+            return square * aligned, own.excess, pairs.excess, square * same, square * product
 
         aligned, own, pairs, same, product = self._radial_mean(at, radii, len(first), rung)
 

@@ -23,8 +23,8 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument
 from ..students import KernelHeads
 from ..tasks import InContextRegression
-from .climbing_risk import ClimbingRisk, InContextComponents, divisor, traced
-from .heads_risk import check_softmax_heads
+from .climbing_risk import ClimbingRisk, InContextComponents, divisor
+from .heads_risk import check_softmax_heads, traced
 from .softmax_engine import (
     LADDER,
     at_index,

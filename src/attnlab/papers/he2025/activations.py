@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field, field_validator
 
-from ..._core.interrupt import RunInterrupted
 from .lengths import LengthsConfig, sampled
 from .training import (
     NORMALIZATIONS,
@@ -15,6 +14,7 @@ from .training import (
     course,
     normalization_of,
     optimizer_of,
+    partial_as,
     setting,
     shown_run,
     task_of,
@@ -53,12 +53,8 @@ def run(config: ActivationsConfig) -> xarray.Dataset:
 
     Layers of all activations start alike and see the same prompts.
     """
-    try:
+    with partial_as(lambda partial: _described(partial, config)):
         history = family_history(config)
-    except RunInterrupted as interruption:
-        if interruption.partial is not None:
-            interruption.partial = _described(interruption.partial, config)
-        raise
     return _with_losses(_described(history, config), config)
 
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._core.interrupt import RunInterrupted
 from .dynamics import caption, described
 from .heatmaps import circuits_at
-from .training import TrainedConfig, task_of, trained
+from .training import TrainedConfig, partial_as, task_of, trained
 
 if TYPE_CHECKING:
     import xarray
@@ -23,12 +22,8 @@ def run(config: TrainedConfig) -> xarray.Dataset:
     """The history of the training with the matrices `sigma`, `gamma` (the best preconditioner of
     one gradient step, (B.6)) and `gamma_debiased`; `distance` `(run, head, reference)` of the last
     `KQ` from the nearest multiple of each inverse, over the norm of `KQ`."""
-    try:
+    with partial_as(lambda partial: _described(partial, config)):
         history = trained(config).history
-    except RunInterrupted as interruption:
-        if interruption.partial is not None:
-            interruption.partial = _described(interruption.partial, config)
-        raise
     return _described(history, config)
 
 

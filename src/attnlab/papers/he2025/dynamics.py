@@ -15,6 +15,7 @@ from .training import (
     at_the_end,
     balanced,
     course,
+    partial_as,
     setting,
     shown_run,
     task_of,
@@ -35,12 +36,8 @@ class HeadCountsConfig(TrainingConfig):
 
 def run(config: TrainedConfig) -> xarray.Dataset:
     """The history of one training, `(run, step, head)`; attribute `shown`: the run of the figures."""
-    try:
+    with partial_as(lambda partial: described(partial, config)):
         history = trained(config).history
-    except RunInterrupted as interruption:
-        if interruption.partial is not None:
-            interruption.partial = described(interruption.partial, config)
-        raise
     return described(history, config)
 
 

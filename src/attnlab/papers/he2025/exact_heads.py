@@ -132,19 +132,16 @@ def _program() -> Any:
     import jax
     import jax.numpy as jnp
 
-    from ...theory.softmax_engine import LADDER, moments, product_coefficients
+    from ...theory.softmax_engine import LADDER, moments, own_terms, pair_term
 
     def at(omega: Any, r: Any, dim: Any, log_length: Any) -> tuple[Any, ...]:
         own, pairs = moments(omega * r, log_length, LADDER[RUNG])
         pair = jax.tree.map(lambda x: x[0], pairs)
         left, right = (jax.tree.map(lambda x, k=k: x[k], own) for k in (0, 1))
-        mixed, first, second = product_coefficients(pair, left, right)
-        w, v = omega
+        cross, same = own_terms(omega, own)
+        other = pair_term(omega[0], omega[1], pair, left, right)
         square = r**2 / dim
-        same = omega**2 * (1 - own.square - 6 * own.cubic + 6 * own.quartic)
-        other = w * v * mixed - 2 * w**2 * first - 2 * v**2 * second
-        cross = square * omega * (1 - own.square)
-        return cross, own.excess, pair.excess, square * same, square * other
+        return square * cross, own.excess, pair.excess, square * same, square * other
 
     def row(omega: Any, r: Any, weights: Any, dim: Any, log_length: Any) -> list[Any]:
         values = jax.lax.map(lambda x: at(omega, x, dim, log_length), r)

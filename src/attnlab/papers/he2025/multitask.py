@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._core.interrupt import RunInterrupted
 from .dynamics import described, heads_text
 from .heatmaps import circuits_at
-from .training import TrainedConfig, task_of, trained
+from .training import TrainedConfig, balanced, partial_as, task_of, trained
 
 if TYPE_CHECKING:
     import xarray
@@ -30,12 +29,8 @@ def run(config: TrainedConfig) -> xarray.Dataset:
     """The history of the training and, at its end, for each run: the diagonals `omega_end` `(run,
     head, coordinate)`, `mu_end`, the `step` of each task on each coordinate, its `leak` outside of
     the supports, and the `mode` (I to IV)."""
-    try:
+    with partial_as(lambda partial: _described(partial, config)):
         history = trained(config).history
-    except RunInterrupted as interruption:
-        if interruption.partial is not None:
-            interruption.partial = _described(interruption.partial, config)
-        raise
     return _described(history, config)
 
 
@@ -55,7 +50,7 @@ def _described(history: xarray.Dataset, config: TrainedConfig) -> xarray.Dataset
     leak = np.array([np.sqrt(np.mean(np.square(each.leak))) for each in tasks])
     usable = np.asarray(data.status.values == "ok")
     if config.n_heads > 1:
-        sums = np.abs(data.mu_end.values.sum(1)) < np.abs(data.mu_end.values).sum(1) / 4
+        sums = balanced(np.swapaxes(data.mu_end.values, 1, 2))
         usable = usable & sums.all(-1) if (usable & sums.all(-1)).any() else usable
     data = data.drop_vars("omega_end").assign(
         omega_end=(

@@ -32,6 +32,7 @@ def one_head(task: InContextRegression, omega: Any) -> OneHead:
     """The three at each `ω`, a vector. Relative errors are below 1e-8 for scores up to about 8."""
     from ..._core.precision import float64
     from ...theory.radial import radial_rule
+    from ...theory.softmax_engine import HeadMoments, own_terms
 
     omega = np.asarray(omega, np.float64)
     r, weights = radial_rule(task.dim, _RADII)
@@ -43,15 +44,12 @@ def one_head(task: InContextRegression, omega: Any) -> OneHead:
             np.stack([np.asarray(x) for x in program(rows[:, None] * r, math.log(task.length))])
             for rows in padded.reshape(-1, _ROWS)
         ]
-    square, cubic, quartic = np.concatenate(parts, axis=1)[:, : len(omega)]
-    # Stein's lemma: E (Σ p s)s and E (Σ p s)², p softmax of the scores ω r s
+    found = np.concatenate(parts, axis=1)[:, : len(omega)]
+    cross, signal = own_terms(omega[:, None], HeadMoments(*found))
     u = r**2 / task.dim
-    norm = square @ weights
-    signal = (u * (1 - square - 6 * cubic + 6 * quartic)) @ weights
+    norm = found[0] @ weights
     return OneHead(
-        norm,
-        omega * ((u * (1 - square)) @ weights),
-        (1 + task.noise_std**2) * norm + omega**2 * signal,
+        norm, (u * cross) @ weights, (1 + task.noise_std**2) * norm + (u * signal) @ weights
     )
 
 
@@ -62,16 +60,15 @@ def _program() -> Any:
     from ...theory.softmax_engine.grids import LADDER, laplace_nodes, score_nodes
     from ...theory.softmax_engine.moments import head_integrals, token
 
-    def one(a: Any, log_length: Any) -> tuple[Any, ...]:
+    def one(a: Any, log_length: Any) -> Any:
         scale = a[None]
         s, weights = score_nodes(scale, log_length, LADDER[_RUNG].scores)
         nodes = laplace_nodes(scale, log_length, s, weights, LADDER[_RUNG])
         nodes = jax.tree.map(lambda leaf: leaf[0], nodes)
-        found = head_integrals(token(a * s, nodes.tau, log_length), weights, nodes, log_length)
-        return found.square, found.cubic, found.quartic
+        return head_integrals(token(a * s, nodes.tau, log_length), weights, nodes, log_length)
 
     @jax.jit
-    def program(scales: Any, log_length: Any) -> tuple[Any, ...]:
+    def program(scales: Any, log_length: Any) -> Any:
         return jax.lax.map(lambda row: jax.vmap(lambda a: one(a, log_length))(row), scales)
 
     return program

@@ -7,12 +7,15 @@ that ask for the same settings in one process share one training.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from ..._core.interrupt import RunInterrupted
 from .._config import Config
 from .fields import (
     LARGEST_COUNT,
@@ -185,6 +188,17 @@ def trained(config: TrainedConfig) -> Run:
         measure=CircuitMeasure(matrices=True),
         test_prompts=config.test_prompts,
     )
+
+
+@contextmanager
+def partial_as(describe: Callable[[xarray.Dataset], xarray.Dataset]) -> Iterator[None]:
+    """What an interruption inside of the block carries goes through `describe` too."""
+    try:
+        yield
+    except RunInterrupted as interruption:
+        if interruption.partial is not None:
+            interruption.partial = describe(interruption.partial)
+        raise
 
 
 def balanced(mu: np.ndarray) -> np.ndarray:

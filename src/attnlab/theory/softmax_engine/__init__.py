@@ -9,6 +9,8 @@ error estimate. Source: `docs/theory/softmax-engine`.
 
 from .checked import ProductCoefficients as ProductCoefficients
 from .checked import SoftmaxMoments as SoftmaxMoments
+from .checked import own_terms as own_terms
+from .checked import pair_term as pair_term
 from .checked import product_coefficients as product_coefficients
 from .checked import softmax_moments as softmax_moments
 from .correlated import correlated_moments as correlated_moments

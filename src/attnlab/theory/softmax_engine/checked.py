@@ -70,6 +70,19 @@ def product_coefficients(
     )
 
 
+def own_terms(omega: Any, own: HeadMoments) -> tuple[Any, Any]:
+    """Of heads with scores `ω x_q·x`, isotropic `x`: `E x_qᵀXᵀp` and `E|Xᵀp|² - d E|p|²`, each over
+    `|x_q|²`. Source: `docs/theory/in-context-loss`."""
+    # a head with itself: p = p' in the formula of a pair
+    return omega * (1 - own.square), omega**2 * (1 - own.square - 6 * own.cubic + 6 * own.quartic)
+
+
+def pair_term(w: Any, v: Any, pair: PairMoments, left: HeadMoments, right: HeadMoments) -> Any:
+    """Of two heads, with `w x_q·x` and `v x_q·x`: `E pᵀXXᵀp' - d E p·p'` over `|x_q|²`."""
+    mixed, first, second = product_coefficients(pair, left, right)
+    return w * v * mixed - 2 * w**2 * first - 2 * v**2 * second
+
+
 def softmax_moments(
     a: Float[ArrayLike, "*#shape"],
     b: Float[ArrayLike, "*#shape"],
