@@ -24,7 +24,7 @@ def test_softmax_attention_is_a_weighted_average():
     scores = 0.7 * np.sqrt(6) * X @ k
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(student(X, k, v), (weights * np.tanh(X @ v)).sum(-1), rtol=1e-5)
-    average = SoftmaxAttention(0.0)(X, k, v)
+    average = SoftmaxAttention(1e-9)(X, k, v)
     np.testing.assert_allclose(average, (X @ v).mean(-1), rtol=1e-5, atol=1e-6)
     # a hard maximum at large inverse temperature, without overflow
     hard = SoftmaxAttention(1e4)(X, k, v)
@@ -36,8 +36,9 @@ def test_softmax_temperature_can_be_overridden_and_is_checked():
     k, v = np.eye(6)[0], np.eye(6)[1]
     other = SoftmaxAttention(0.2).predict_from_projections(X @ k, X @ v, 0.9, dim=6)
     np.testing.assert_allclose(other, SoftmaxAttention(0.9)(X, k, v), rtol=1e-6)
-    with pytest.raises(al.InvalidArgument, match="inverse_temperature"):
-        SoftmaxAttention(-1.0)
+    for wrong in (-1.0, 0.0):
+        with pytest.raises(al.InvalidArgument, match="inverse_temperature"):
+            SoftmaxAttention(wrong)
 
 
 @pytest.mark.parametrize("student", [al.PointwiseAttention("erf", 0.4), SoftmaxAttention(0.4)])

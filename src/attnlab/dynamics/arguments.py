@@ -9,19 +9,28 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_integer, check_real, is_traced
 from .._core.precision import float64
-from ..students import Overlaps
+from ..students import Overlaps, PointwiseAttention, SoftmaxAttention
 from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
 from .dataset import runs_of
 from .loop import Schedule
 
+# what single-location training takes: students that predict from scores and values of tokens
+Student = PointwiseAttention | SoftmaxAttention
+
 
 class Pace(NamedTuple):
-    """Step sizes (one, or one per run), number of steps, and steps between saved states."""
+    """Step sizes (one, or one per run), number of steps, steps between saved states, and values
+    that the schedule takes, None without one."""
 
     sizes: np.ndarray
     steps: int
     save_every: int
+    scales: np.ndarray | None
+
+    def resolved(self, risk: SingleLocationRisk) -> SingleLocationRisk:
+        """The risk in a form that is accurate at all scales of the run."""
+        return risk if self.scales is None else risk.resolving(self.scales)
 
 
 def check_pace(
@@ -31,8 +40,7 @@ def check_pace(
     sizes = check_step_size(step_size, runs)
     steps = check_integer("steps", steps, minimum=0)
     save_every = check_integer("save_every", save_every, minimum=1)
-    check_schedule(schedule, steps)
-    return Pace(sizes, steps, save_every)
+    return Pace(sizes, steps, save_every, check_schedule(schedule, steps))
 
 
 def check_start(overlaps: Any) -> np.ndarray:
@@ -57,13 +65,14 @@ def check_step_size(step_size: Any, runs: int) -> np.ndarray:
     return sizes.astype(np.float64)
 
 
-def check_schedule(schedule: Any, steps: int) -> None:
+def check_schedule(schedule: Any, steps: int) -> np.ndarray | None:
     """Evaluates the schedule over the whole run, so that a broken one fails before it.
 
-    Looks at up to 257 steps from the first to the last, in one traced call.
+    Looks at up to 257 steps from the first to the last, in one traced call, and returns the values
+    there.
     """
     if schedule is None:
-        return
+        return None
     allowed = "a function of the step, traceable by JAX, whose values are positive numbers"
     if not callable(schedule):
         raise InvalidArgument("scale_schedule", schedule, allowed)
@@ -81,6 +90,7 @@ def check_schedule(schedule: Any, steps: int) -> None:
     if wrong.any():
         at = int(np.argmax(wrong))
         raise InvalidArgument("scale_schedule", f"{values[at]} at step {grid[at]}", allowed)
+    return values.astype(np.float64)
 
 
 def check_risk(risk: Any) -> None:

@@ -56,8 +56,10 @@ def trajectory_dataset(
 
 
 def risk_shot(risk: SingleLocationRisk, state: Any, scale: Any) -> dict[str, Any]:
-    """What every descent saves of a state: itself, its exact risk, and the scale it is taken at."""
+    """What every descent saves of a state: itself, its exact risk, and the scale it is taken at
+    (None: the risk's own)."""
     value = risk.value_of(state, scale)
+    scale = risk.scale if scale is None else scale
     return {"state": state, "risk": value, "scale": jnp.broadcast_to(scale, value.shape)}
 
 

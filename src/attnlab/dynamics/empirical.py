@@ -16,11 +16,11 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.precision import float64, to_float64
-from ..students import Overlaps, PointwiseAttention
+from ..students import Overlaps
 from ..tasks import SingleLocation
 from ..tasks.single_location import sampleable_length
 from ..theory import population_risk
-from .arguments import check_pace, check_start
+from .arguments import Student, check_pace, check_start
 from .dataset import risk_note, step_dataset
 from .loop import Schedule, run_loop
 from .vectors import (
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 class _FixedPrompts(SphereLoop):
     """Prompts `X` of shape `(sets, n, length, dim)`, labels `(sets, n)`; one set, or one a run."""
 
-    student: PointwiseAttention
+    student: Student
     X: Float[Array, "sets n length dim"]
     y: Float[Array, "sets n"]
     keys: PRNGKeyArray
     batch_size: int | None = eqx.field(static=True)
 
     def gradients(self, k: Any, v: Any, i: Any) -> tuple[Any, Any]:
-        scale = self.scale_at(i).astype(k.dtype)
+        scale = self.scale_at(i, k.dtype)
         if self.batch_size is None:
             return jax.grad(self._loss, argnums=(2, 3))(self.X, self.y, k, v, scale)
         chosen = self._chosen(i)
@@ -58,7 +58,7 @@ class _FixedPrompts(SphereLoop):
     def snapshot(self, carry: Any, i: Any) -> dict[str, Any]:
         shot = super().snapshot(carry, i)
         k, v = carry
-        losses = self._losses(self.X, self.y, k, v, self.scale_at(i).astype(k.dtype))
+        losses = self._losses(self.X, self.y, k, v, self.scale_at(i, k.dtype))
         return {**shot, "training_risk": losses.astype(jnp.float64)}
 
     def _chosen(self, i: Any) -> Any:
@@ -76,7 +76,7 @@ class _FixedPrompts(SphereLoop):
     def _losses(self, X: Any, y: Any, k: Any, v: Any, scale: Any) -> Float[Array, " runs"]:
         scores = jnp.einsum("...nld,...d->...nl", X, k)
         values = jnp.einsum("...nld,...d->...nl", X, v)
-        prediction = self.student.predict_from_projections(scores, values, scale)
+        prediction = self.student.predict_from_projections(scores, values, scale, dim=X.shape[-1])
         return jnp.mean((prediction - y) ** 2, axis=-1)
 
     def _loss(self, X: Any, y: Any, k: Any, v: Any, scale: Any) -> Float[Array, ""]:
@@ -85,7 +85,7 @@ class _FixedPrompts(SphereLoop):
 
 def empirical_gradient_descent(
     task: SingleLocation,
-    student: PointwiseAttention,
+    student: Student,
     overlaps: Overlaps,
     *,
     n_prompts: int,
@@ -121,7 +121,7 @@ def empirical_gradient_descent(
     risk = population_risk(task, student)
     start = check_start(overlaps)
     runs = len(start)
-    sizes, steps, save_every = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
+    pace = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
     n_prompts = check_integer("n_prompts", n_prompts, minimum=1)
     if batch_size is not None:
         batch_size = check_integer("batch_size", batch_size, minimum=1, maximum=n_prompts)
@@ -131,7 +131,9 @@ def empirical_gradient_descent(
     copies = sets if batch_size is None else max(sets, runs * batch_size // n_prompts)
     check_memory("n_prompts", n_prompts, copies * sampleable_length(task) * task.dim, dtype)
     with float64():
-        exact, sizes, vectors = to_float64((risk, sizes, hidden_and_start(start, task.dim)))
+        exact, sizes, vectors = to_float64(
+            (pace.resolved(risk), pace.sizes, hidden_and_start(start, task.dim))
+        )
         keys = run_keys(key, runs)
         data_keys, order_keys = jax.vmap(jax.random.split, out_axes=1)(keys)
         light, axes = cast(task, dtype), vectors[2:]
@@ -139,7 +141,6 @@ def empirical_gradient_descent(
             lambda each: light.sample(each, n_prompts, *axes, dtype=dtype)[:2], data_keys[:sets]
         )
         loop = _FixedPrompts(
-            constant_scale=exact.scale,
             schedule=scale_schedule,
             risk=exact,
             step_size=jnp.broadcast_to(sizes, (runs,))[:, None],
@@ -162,8 +163,8 @@ def empirical_gradient_descent(
     return run_loop(
         loop,
         carry,
-        steps=steps,
-        save_every=save_every,
+        steps=pace.steps,
+        save_every=pace.save_every,
         label="empirical gradient descent",
         finish=finish,
         note=risk_note,

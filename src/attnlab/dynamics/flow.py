@@ -102,7 +102,7 @@ def _integrate(
 
     def field(_: Any, state: Any, args: Any) -> Any:
         exact, speed = args
-        return speed * flow_field(state, exact.gradient_of(state, exact.scale))
+        return speed * flow_field(state, exact.gradient_of(state))
 
     method = diffrax.Kvaerno5() if solver == "implicit" else diffrax.Tsit5()
 
@@ -123,4 +123,4 @@ def _integrate(
         return solution.ys, solution.result == diffrax.RESULTS.successful
 
     states, good = jax.vmap(one, out_axes=(1, 0))(start)
-    return states, risk.value_of(states, risk.scale), good
+    return states, risk.value_of(states), good

@@ -72,7 +72,7 @@ def gradient_descent(
     saved until then.
     """
     start = _check(risk, heads)
-    sizes, steps, save_every = check_pace(step_size, steps, save_every, None, runs=len(start))
+    sizes, steps, save_every, _ = check_pace(step_size, steps, save_every, None, runs=len(start))
     with float64():
         exact, sizes, carry = to_float64((risk, sizes.reshape(-1, 1, 1), start))
     method = {"method": getattr(risk, "method", "")}

@@ -19,7 +19,7 @@ def vector_risk(risk: SingleLocationRisk, pair: Float[Array, "2 near"]) -> Float
     """The risk of `k = pair[0]`, `v = pair[1]` where `k*`, `v*` are the first two axes."""
     k, v = pair
     state = jnp.stack([k[0], v[1], v[0], k[1], k @ v])
-    return risk.value_of(state, risk.scale)
+    return risk.value_of(state)
 
 
 def riemannian_gradient(
@@ -49,7 +49,7 @@ def hessian_eigenvalues(
     near = jnp.linalg.eigvalsh(basis @ full @ basis.T)
     k, v = pair
     state = jnp.stack([k[0], v[1], v[0], k[1], k @ v])
-    r_rho = risk.gradient_of(state, risk.scale)[4]
+    r_rho = risk.gradient_of(state)[4]
     block = jnp.stack([jnp.stack([-pull[0], r_rho]), jnp.stack([r_rho, -pull[1]])])
     return near, jnp.linalg.eigvalsh(block)
 

@@ -48,16 +48,16 @@ Schedule = Callable[[Any], Any]
 
 
 class ScheduledLoop(Loop):
-    """A loop whose scale follows a schedule, or stays that of `constant_scale`."""
+    """A loop whose scale follows a schedule, or stays the risk's and the student's own."""
 
-    constant_scale: Any
     schedule: Schedule | None = eqx.field(static=True)
 
-    def scale_at(self, i: Any) -> Any:
-        """The scale in force at step `i`."""
+    def scale_at(self, i: Any, dtype: Any = jnp.float64) -> Any:
+        """The scale in force at step `i`; None, the risk's and the student's own, where there is no
+        schedule."""
         if self.schedule is None:
-            return self.constant_scale
-        return jnp.asarray(self.schedule(i)).astype(jnp.float64)
+            return None
+        return jnp.asarray(self.schedule(i)).astype(jnp.float64).astype(dtype)
 
 
 def saved_steps(steps: int, save_every: int) -> np.ndarray:

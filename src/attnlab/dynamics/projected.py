@@ -64,19 +64,15 @@ def projected_gradient_descent(
     """
     check_risk(risk)
     start = check_start(overlaps)
-    sizes, steps, save_every = check_pace(
-        step_size, steps, save_every, scale_schedule, runs=len(start)
-    )
+    pace = check_pace(step_size, steps, save_every, scale_schedule, runs=len(start))
     with float64():
-        exact, sizes, carry = to_float64((risk, sizes, start.T))
-        loop = _Descent(
-            constant_scale=exact.scale, schedule=scale_schedule, risk=exact, step_size=sizes
-        )
+        exact, sizes, carry = to_float64((pace.resolved(risk), pace.sizes, start.T))
+        loop = _Descent(schedule=scale_schedule, risk=exact, step_size=sizes)
     return run_loop(
         loop,
         carry,
-        steps=steps,
-        save_every=save_every,
+        steps=pace.steps,
+        save_every=pace.save_every,
         label="projected gradient descent",
         finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,

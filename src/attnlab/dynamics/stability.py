@@ -133,20 +133,16 @@ def transverse_stability(
     start = check_start(overlaps)
     if np.abs(start[:, 2:]).max() > 1e-12:
         raise InvalidArgument("overlaps", overlaps, "on M: theta = eta = rho = 0")
-    sizes, steps, save_every = check_pace(
-        step_size, steps, save_every, scale_schedule, runs=len(start)
-    )
+    pace = check_pace(step_size, steps, save_every, scale_schedule, runs=len(start))
     with float64():
-        exact, sizes, state = to_float64((risk, sizes, start))
-        loop = _Transverse(
-            constant_scale=exact.scale, schedule=scale_schedule, risk=exact, step_size=sizes
-        )
+        exact, sizes, state = to_float64((pace.resolved(risk), pace.sizes, start))
+        loop = _Transverse(schedule=scale_schedule, risk=exact, step_size=sizes)
         carry = (state, jnp.broadcast_to(jnp.eye(3), (len(start), 3, 3)), jnp.zeros(len(start)))
     return run_loop(
         loop,
         carry,
-        steps=steps,
-        save_every=save_every,
+        steps=pace.steps,
+        save_every=pace.save_every,
         label="transverse stability",
         finish=lambda at, shots: _stability_dataset(at, shots, risk.method),
         note=risk_note,

@@ -22,12 +22,12 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import check_key
 from .._core.precision import float64, to_float64
-from ..students import Overlaps, PointwiseAttention
+from ..students import Overlaps
 from ..tasks import Link, SingleLocation
 from ..tasks.single_location import sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from ..theory.setting import Setting
-from .arguments import check_pace, check_start
+from .arguments import Student, check_pace, check_start
 from .dataset import risk_note, risk_shot, step_dataset
 from .loop import Schedule, ScheduledLoop, run_loop
 
@@ -69,7 +69,7 @@ class _FreshBatches(ScheduledLoop):
     setting: Setting
     step_size: Float[Array, " runs"]
     keys: PRNGKeyArray
-    student: PointwiseAttention
+    student: Student
     link: Link = eqx.field(static=True)
     dim: int = eqx.field(static=True)
     length: int = eqx.field(static=True)
@@ -97,7 +97,7 @@ class _FreshBatches(ScheduledLoop):
         y = self.link(X[:, 0, 1]) + self.setting.noise_std * noise
 
         def loss(scores: Any, values: Any) -> Any:
-            prediction = self.student.predict_from_projections(scores, values, scale)
+            prediction = self.student.predict_from_projections(scores, values, scale, dim=self.dim)
             return jnp.mean((prediction - y) ** 2)
 
         k, v = frame.k[:near], frame.v[:near]
@@ -145,7 +145,7 @@ def _chi_squared(key: PRNGKeyArray, degrees: int) -> Any:
 
 def stochastic_gradient_descent(
     task: SingleLocation,
-    student: PointwiseAttention,
+    student: Student,
     overlaps: Overlaps,
     *,
     step_size: Float[ArrayLike, "*#runs"],
@@ -166,9 +166,7 @@ def stochastic_gradient_descent(
     """
     risk = population_risk(task, student)
     start = check_start(overlaps)
-    sizes, steps, save_every = check_pace(
-        step_size, steps, save_every, scale_schedule, runs=len(start)
-    )
+    pace = check_pace(step_size, steps, save_every, scale_schedule, runs=len(start))
     batch_size = check_integer("batch_size", batch_size, minimum=1)
     length = sampleable_length(task)
     check_key(key)
@@ -177,10 +175,9 @@ def stochastic_gradient_descent(
         raise InvalidArgument("batch_size", batch_size, allowed)
     k, v = Overlaps.unstack(start).to_vectors(min(task.dim, 4))
     with float64():
-        exact, sizes, setting = to_float64((risk, sizes, Setting.of(task)))
+        exact, sizes, setting = to_float64((pace.resolved(risk), pace.sizes, Setting.of(task)))
         k, v = (_padded(part) for part in (k, v))
         loop = _FreshBatches(
-            constant_scale=exact.scale,
             schedule=scale_schedule,
             risk=exact,
             setting=setting,
@@ -196,8 +193,8 @@ def stochastic_gradient_descent(
     return run_loop(
         loop,
         carry,
-        steps=steps,
-        save_every=save_every,
+        steps=pace.steps,
+        save_every=pace.save_every,
         label="stochastic gradient descent",
         finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,

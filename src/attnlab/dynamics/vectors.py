@@ -19,11 +19,11 @@ from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import check_key
 from .._core.precision import check_dtype, float64, to_float64
-from ..students import Overlaps, PointwiseAttention
+from ..students import Overlaps
 from ..tasks import SingleLocation
 from ..tasks.single_location import sampleable_length
 from ..theory import SingleLocationRisk, population_risk
-from .arguments import check_pace, check_risk, check_start
+from .arguments import Student, check_pace, check_risk, check_start
 from .dataset import risk_note, risk_shot, step_dataset
 from .loop import Schedule, ScheduledLoop, run_loop
 
@@ -81,7 +81,7 @@ class _PopulationDescent(SphereLoop):
 
 class _FreshBatches(SphereLoop):
     task: SingleLocation
-    student: PointwiseAttention
+    student: Student
     keys: PRNGKeyArray
     batch_size: int = eqx.field(static=True)
     dtype: Any = eqx.field(static=True)
@@ -95,19 +95,18 @@ class _FreshBatches(SphereLoop):
                 self.v_star,
                 dtype=self.dtype,
             )
-            return jax.grad(batch_loss, argnums=(2, 3))(
-                self.student, prompts, k, v, self.scale_at(i).astype(self.dtype)
-            )
+            scale = self.scale_at(i, self.dtype)
+            return jax.grad(batch_loss, argnums=(2, 3))(self.student, prompts, k, v, scale)
 
         return jax.vmap(one)(self.keys, k, v)
 
 
-def batch_loss(
-    student: PointwiseAttention, prompts: Any, k: Any, v: Any, scale: Any
-) -> Float[Array, ""]:
-    """Mean squared error of the student on a batch of prompts, `scale` in place of its own."""
-    prediction = student.predict_from_projections(prompts.X @ k, prompts.X @ v, scale)
-    return jnp.mean((prediction - prompts.y) ** 2)
+def batch_loss(student: Student, prompts: Any, k: Any, v: Any, scale: Any) -> Float[Array, ""]:
+    """Mean squared error of the student on a batch of prompts, `scale` in place of its own unless
+    it is None."""
+    X, y = prompts.X, prompts.y
+    prediction = student.predict_from_projections(X @ k, X @ v, scale, dim=X.shape[-1])
+    return jnp.mean((prediction - y) ** 2)
 
 
 def projected_gradient_descent_vectors(
@@ -136,11 +135,12 @@ def projected_gradient_descent_vectors(
     """
     check_risk(risk)
     k, v, k_star, v_star = check_vectors(k, v, k_star, v_star)
-    sizes, steps, save_every = check_pace(step_size, steps, save_every, scale_schedule, runs=len(k))
+    pace = check_pace(step_size, steps, save_every, scale_schedule, runs=len(k))
     with float64():
-        exact, sizes, vectors = to_float64((risk, sizes, (k, v, k_star, v_star)))
+        exact, sizes, vectors = to_float64(
+            (pace.resolved(risk), pace.sizes, (k, v, k_star, v_star))
+        )
         loop = _PopulationDescent(
-            constant_scale=exact.scale,
             schedule=scale_schedule,
             risk=exact,
             step_size=jnp.broadcast_to(sizes, (len(k),))[:, None],
@@ -150,8 +150,8 @@ def projected_gradient_descent_vectors(
     return run_loop(
         loop,
         vectors[:2],
-        steps=steps,
-        save_every=save_every,
+        steps=pace.steps,
+        save_every=pace.save_every,
         label="projected gradient descent in R^d",
         finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,
@@ -160,7 +160,7 @@ def projected_gradient_descent_vectors(
 
 def stochastic_gradient_descent_vectors(
     task: SingleLocation,
-    student: PointwiseAttention,
+    student: Student,
     overlaps: Overlaps,
     *,
     step_size: Float[ArrayLike, "*#runs"],
@@ -183,14 +183,15 @@ def stochastic_gradient_descent_vectors(
     risk = population_risk(task, student)
     start = check_start(overlaps)
     runs = len(start)
-    sizes, steps, save_every = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
+    pace = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
     batch_size = check_integer("batch_size", batch_size, minimum=1)
     length = sampleable_length(task)
     check_memory("batch_size", batch_size, runs * length * task.dim, dtype)
     with float64():
-        exact, sizes, vectors = to_float64((risk, sizes, hidden_and_start(start, task.dim)))
+        exact, sizes, vectors = to_float64(
+            (pace.resolved(risk), pace.sizes, hidden_and_start(start, task.dim))
+        )
         loop = _FreshBatches(
-            constant_scale=exact.scale,
             schedule=scale_schedule,
             risk=exact,
             step_size=jnp.broadcast_to(sizes, (runs,))[:, None],
@@ -206,8 +207,8 @@ def stochastic_gradient_descent_vectors(
     return run_loop(
         loop,
         carry,
-        steps=steps,
-        save_every=save_every,
+        steps=pace.steps,
+        save_every=pace.save_every,
         label="stochastic gradient descent in R^d",
         finish=lambda at, shots: step_dataset(at, shots, risk.method),
         note=risk_note,

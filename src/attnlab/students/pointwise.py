@@ -62,7 +62,13 @@ class PointwiseAttention(eqx.Module):
         scores: Float[Array, "*batch length"],
         values: Float[Array, "*batch length"],
         scale: Float[ArrayLike, ""] | None = None,
+        *,
+        dim: int | None = None,
     ) -> Float[Array, "*batch"]:
-        """Predictions from `scores = X·k` and `values = X·v`; `scale` overrides the student's."""
+        """Predictions from `scores = X·k` and `values = X·v`; `scale` overrides the student's.
+
+        The dimension of the tokens does not enter: `dim` is there because softmax attention wants
+        to be told.
+        """
         factor: Any = self.scale if scale is None else scale
         return jnp.sum(self.activation(factor * scores) * self.link(values), axis=-1)

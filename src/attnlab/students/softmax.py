@@ -22,7 +22,7 @@ class SoftmaxAttention(eqx.Module):
 
     **Arguments:**
 
-    - `inverse_temperature`: `β >= 0`; at 0 the student averages over all tokens.
+    - `inverse_temperature`: `β > 0`; as it goes to 0 the student averages over all tokens.
     - `link`: `σ`, a registered name or a `Link`.
 
     The vectors are not part of the student: calls take them. Raises `InvalidArgument` for anything
@@ -33,7 +33,9 @@ class SoftmaxAttention(eqx.Module):
     link: Link = eqx.field(static=True)
 
     def __init__(self, inverse_temperature: float = 1.0, link: str | Link = "linear"):
-        self.inverse_temperature = check_real("inverse_temperature", inverse_temperature, low=0.0)
+        self.inverse_temperature = check_real(
+            "inverse_temperature", inverse_temperature, low=0.0, low_open=True
+        )
         self.link = get_link(link)
 
     def __call__(

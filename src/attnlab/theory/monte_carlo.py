@@ -66,7 +66,7 @@ def monte_carlo_risk(
         setting = to_float64(Setting.of(task))
         count = math.ceil(samples / chunk)
         mean, square = _accumulate(
-            student, task.link, length, chunk, count, samples, setting, vectors, key
+            student, task.link, task.dim, length, chunk, count, samples, setting, vectors, key
         )
         mean, square = np.asarray(mean), np.asarray(square)
     variance = np.maximum(square - mean**2, 0.0) * samples / (samples - 1)
@@ -78,6 +78,7 @@ def monte_carlo_risk(
 def _accumulate(
     student: Any,
     link: Any,
+    dim: int,
     length: int,
     chunk: int,
     count: int,
@@ -94,7 +95,7 @@ def _accumulate(
         X = z.at[:, 0, :].set(setting.token_std * z[:, 0, :] + marker)
         noise = setting.noise_std * jax.random.normal(noise_key, (chunk,), jnp.float64)
         y = link(X[:, 0, 1]) + noise
-        return (student.predict_from_projections(X @ k, X @ v) - y) ** 2
+        return (student.predict_from_projections(X @ k, X @ v, dim=dim) - y) ** 2
 
     def one(index: Any, k: Any, v: Any) -> Any:
         run_key = jax.random.fold_in(key, index)

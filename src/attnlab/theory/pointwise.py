@@ -19,7 +19,7 @@ from ..tasks import SingleLocation
 from .pointwise_closed import erf_linear_gradient, erf_linear_moments
 from .pointwise_quadrature import Spec, moments, nodes_per_run, spec_of
 from .risk import SingleLocationRisk
-from .setting import Components, Setting, assemble, rounding_error
+from .setting import Components, Moments, Setting, assemble, rounding_error
 
 _LARGEST_LOG_LENGTH = 300.0  # the risk grows as L²: beyond, float64 overflows
 _BATCH_VALUES = 2**24  # float64 values held at once by a batched quadrature
@@ -32,14 +32,19 @@ class PointwiseClosedForm(SingleLocationRisk):
     setting: Setting
     scale: Any
 
-    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
-        return assemble(erf_linear_moments(state, scale, self.setting), self.setting)
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
+        return assemble(self._moments(state, scale), self.setting)
 
-    def gradient_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs 5"]:
-        return erf_linear_gradient(state, scale, self.setting)
+    def gradient_of(
+        self, state: Float[Array, "*runs 5"], scale: Any = None
+    ) -> Float[Array, "*runs 5"]:
+        return erf_linear_gradient(state, self.scale if scale is None else scale, self.setting)
 
-    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
-        return rounding_error(erf_linear_moments(state, scale, self.setting), self.setting)
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
+        return rounding_error(self._moments(state, scale), self.setting)
+
+    def _moments(self, state: Any, scale: Any) -> Moments:
+        return erf_linear_moments(state, self.scale if scale is None else scale, self.setting)
 
     def with_scale(self, scale: float) -> PointwiseClosedForm:
         return PointwiseClosedForm(setting=self.setting, scale=scale)
@@ -54,10 +59,10 @@ class PointwiseQuadrature(SingleLocationRisk):
     fine: Spec = eqx.field(static=True)
     coarse: Spec = eqx.field(static=True)
 
-    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
         return self._in_batches(self._components, state, scale)
 
-    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
         return self._in_batches(self._error, state, scale)
 
     def with_scale(self, scale: float) -> PointwiseQuadrature:
@@ -79,7 +84,7 @@ class PointwiseQuadrature(SingleLocationRisk):
     def _in_batches(self, function: Any, state: Any, scale: Any) -> Any:
         shape = state.shape[:-1]
         rows = state.reshape(-1, 5)
-        scales = jnp.broadcast_to(scale, shape).reshape(-1)
+        scales = jnp.broadcast_to(self.scale if scale is None else scale, shape).reshape(-1)
         size = max(1, min(rows.shape[0], _BATCH_VALUES // nodes_per_run(self.fine)))
         if size == rows.shape[0]:
             out = function(rows, scales)

@@ -79,17 +79,20 @@ class SingleLocationRisk(eqx.Module):
 
     Call it with `Overlaps` of any batch shape: it returns float64, whatever the caller's
     precision (NumPy for numbers; a JAX value inside the caller's own `jit`, `grad`, `vmap`).
+
+    The functions of stacked overlaps take a scale too: None is the risk's own `scale`, for which a
+    subclass may have prepared tables; any other is worked out anew.
     """
 
     method: eqx.AbstractClassVar[str]
     scale: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
-    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
         """The split risk at stacked overlaps. Pure, float64, called inside `float64()`."""
 
     @abc.abstractmethod
-    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
         """The error estimate at stacked overlaps, under the same conditions."""
 
     @abc.abstractmethod
@@ -101,11 +104,18 @@ class SingleLocationRisk(eqx.Module):
         one per run. Raises `InvalidArgument` for anything else."""
         return self.with_scale(scale if is_traced(scale) else _positive("scale", scale))
 
-    def value_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+    def resolving(self, scales: Float[ArrayLike, " scales"]) -> SingleLocationRisk:
+        """The risk in a form that is accurate at all these scales when they are passed to its
+        functions: what a loop with a schedule uses. Most risks are so as they are."""
+        return self
+
+    def value_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
         """The risk at stacked overlaps, under the conditions of `components_of`."""
         return sum(self.components_of(state, scale))  # type: ignore[return-value]
 
-    def gradient_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs 5"]:
+    def gradient_of(
+        self, state: Float[Array, "*runs 5"], scale: Any = None
+    ) -> Float[Array, "*runs 5"]:
         """Partial derivatives in the five overlaps, under the conditions of `components_of`."""
         return jax.grad(lambda s: jnp.sum(self.value_of(s, scale)))(state)
 
@@ -150,9 +160,7 @@ class SingleLocationRisk(eqx.Module):
     def _apply(self, function: str, overlaps: Overlaps, scale: Any) -> Any:
         if not isinstance(overlaps, Overlaps):
             raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
-        if scale is None:
-            scale = self.scale
-        elif not is_traced(scale):
+        if scale is not None and not is_traced(scale):
             scale = _checked_scale(scale, overlaps.shape)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program

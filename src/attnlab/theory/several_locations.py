@@ -38,10 +38,10 @@ class SeveralClosedForm(SingleLocationRisk):
     weight: Any
     copies: int = eqx.field(static=True)
 
-    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
         return assemble(self._moments(state, scale), self.setting, self.copies)
 
-    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
         return jnp.asarray(
             self.copies**2 * rounding_error(self._moments(state, scale), self.setting)
         )
@@ -50,6 +50,7 @@ class SeveralClosedForm(SingleLocationRisk):
         return replace(self, scale=scale)
 
     def _moments(self, state: Any, scale: Any) -> Moments:
+        scale = self.scale if scale is None else scale
         one = erf_linear_moments(state, scale, self.setting)
         # E(u - w y)² = w E(u - y)² + (1-w) (E u² - w E y²), with E y² = γ²
         w = self.weight
@@ -67,14 +68,17 @@ class SeveralQuadrature(SingleLocationRisk):
     scale: Any
     copies: int = eqx.field(static=True)
 
-    def components_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Components:
-        return self.single._in_batches(self._components, state, scale)
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
+        return self._in_batches(self._components, state, scale)
 
-    def error_of(self, state: Float[Array, "*runs 5"], scale: Any) -> Float[Array, "*runs"]:
-        return self.single._in_batches(self._error, state, scale)
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
+        return self._in_batches(self._error, state, scale)
 
     def with_scale(self, scale: float) -> SeveralQuadrature:
         return replace(self, scale=scale)
+
+    def _in_batches(self, function: Any, state: Any, scale: Any) -> Any:
+        return self.single._in_batches(function, state, self.scale if scale is None else scale)
 
     def _components(self, state: Any, scale: Any) -> Components:
         setting = self.single.setting

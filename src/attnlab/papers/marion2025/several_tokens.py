@@ -24,7 +24,7 @@ class SeveralTokensConfig(Config):
     length: int = Field(10, ge=1, description="number of tokens L")
     n_informative: int = Field(2, ge=1, description="number of informative tokens s")
     aggregate: Literal["mean", "sum"] = Field("mean", description="how the label joins them")
-    inverse_temperature: float = Field(0.5, ge=0, description="β of the softmax heads")
+    inverse_temperature: float = Field(0.5, gt=0, description="β of the softmax heads")
     learning_rate: float = Field(5e-3, gt=0, description="learning rate of Adam")
     batch_size: int = Field(64, ge=1, description="fresh prompts a step")
     steps: int = Field(4000, ge=0, description="number of steps")
