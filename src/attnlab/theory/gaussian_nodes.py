@@ -109,6 +109,16 @@ def _map_segment(
     return Nodes(sign * z, sign * (start[..., None] + step), dz * weight)
 
 
+def bends(kinks: tuple[float, ...], mean: Any, std: Any, overlap: Any) -> tuple[Any, ...]:
+    """Both ends of the stretch of standardised scores on which a function of `mean + std (overlap z
+    + √(1 - overlap²) Z)` with `kinks` bends, averaged over `Z`: blurred over `√(1 - overlap²)`, it
+    becomes a kink again as the overlap nears 1."""
+    steep = jnp.where(overlap < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(overlap), 1e-9)
+    blur = jnp.sqrt(jnp.maximum(1 - overlap**2, 0.0)) / jnp.abs(steep)
+    places = [(kink - mean) / (std * steep) for kink in kinks]
+    return tuple(place + side * REACH * blur for place in places for side in (-1.0, 1.0))
+
+
 def attached(nodes: Nodes, mean: Any, std: Any) -> tuple[Any, Any]:
     """Standardised positions and density weights as functions of `mean` and `std`.
 

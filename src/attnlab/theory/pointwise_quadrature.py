@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from ..students import Activation
 from ..tasks import Link
 from . import gaussian_links as links
-from .gaussian_nodes import REACH, attached, resolving_nodes
+from .gaussian_nodes import attached, bends, resolving_nodes
 from .setting import Moments, Setting
 
 
@@ -76,21 +76,12 @@ def _scaled_nodes(
     return nodes, activation.function(nodes.b * width)
 
 
-def _bends(link: Link, mean: Any, std: Any, overlap: Any) -> tuple[Any, ...]:
-    """Both ends of the stretch of standardised scores on which a kinked link bends, given the
-    score: it is blurred over `√(1 - overlap²)` and becomes a kink again as the overlap nears 1."""
-    steep = jnp.where(overlap < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(overlap), 1e-9)
-    blur = jnp.sqrt(jnp.maximum(1 - overlap**2, 0.0)) / jnp.abs(steep)
-    places = [(kink - mean) / (std * steep) for kink in link.kinks]
-    return tuple(place + side * REACH * blur for place in places for side in (-1.0, 1.0))
-
-
 def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: bool) -> Any:
     kappa, nu, theta, eta, rho = state
     s, h = jnp.asarray(setting.token_std), spec.informative_spacing
     mean, std = scale * setting.shift * kappa, jnp.broadcast_to(scale * s, jnp.shape(kappa))
-    edges = _bends(spec.student_link, setting.shift * theta, s, rho)
-    edges += _bends(spec.task_link, 0.0, s, eta)
+    edges = bends(spec.student_link.kinks, setting.shift * theta, s, rho)
+    edges += bends(spec.task_link.kinks, 0.0, s, eta)
     nodes, a = _scaled_nodes(spec.activation, mean, std, coarse, edges)
     z, weights = attached(nodes, mean, std)
 
@@ -114,7 +105,7 @@ def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: b
 def _bulk(spec: Spec, rho: Any, scale: Any, coarse: bool) -> Any:
     std = jnp.broadcast_to(jnp.asarray(scale), jnp.shape(rho))
     mean = jnp.zeros_like(std)
-    edges = _bends(spec.student_link, 0.0, 1.0, rho)
+    edges = bends(spec.student_link.kinks, 0.0, 1.0, rho)
     nodes, a = _scaled_nodes(spec.activation, mean, std, coarse, edges)
     z, weights = attached(nodes, mean, std)
     m_w = rho[..., None] * z

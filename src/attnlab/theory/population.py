@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 from .._core.errors import InvalidArgument
-from ..students import KernelHeads, PointwiseAttention
+from ..students import KernelHeads, PointwiseAttention, SoftmaxAttention
 from ..tasks import InContextRegression, SeveralLocations, SingleLocation
 from .climbing_risk import ClimbingRisk
 from .heads_risk import check_one_reading
@@ -14,11 +14,12 @@ from .in_context_general import general_in_context_risk
 from .pointwise import pointwise_risk
 from .risk import SingleLocationRisk
 from .several_locations import several_locations_risk
+from .softmax_risk import softmax_risk
 
 
 @overload
 def population_risk(
-    task: SingleLocation | SeveralLocations, student: PointwiseAttention
+    task: SingleLocation | SeveralLocations, student: PointwiseAttention | SoftmaxAttention
 ) -> SingleLocationRisk: ...
 
 
@@ -46,8 +47,11 @@ def population_risk(task: Any, student: Any) -> Any:
     if not isinstance(task, SingleLocation | SeveralLocations):
         allowed = "an attnlab.SingleLocation, SeveralLocations or InContextRegression"
         raise InvalidArgument("task", task, allowed)
+    if isinstance(student, SoftmaxAttention) and isinstance(task, SingleLocation):
+        return softmax_risk(task, student)
     if not isinstance(student, PointwiseAttention):
-        raise InvalidArgument("student", student, "an attnlab.PointwiseAttention")
+        softmax = "" if isinstance(task, SeveralLocations) else " or SoftmaxAttention"
+        raise InvalidArgument("student", student, f"an attnlab.PointwiseAttention{softmax}")
     if isinstance(task, SeveralLocations):
         return several_locations_risk(task, student)
     return pointwise_risk(task, student)

@@ -1,0 +1,212 @@
+"""The bulk of a prompt: `N` tokens with scores `x ~ N(0, b²)`, seen through `1/Z` and `1/Z²`.
+
+With `A = e^{x-τ}` and `B0 = E e^{-A}`, the sums over bulk tokens with weights `e^x/Z` are, for
+functions `f, g` of a token's score, and `S(τ)` the factor of all other tokens,
+
+    E Σ p f             = ∫ S(τ) N E[A e^{-A} f] B0^{N-1} dτ
+    E (Σ p f)(Σ p g)    = ∫ S(τ) ( N E[A² e^{-A} f g] B0^{N-1}
+                                   + N(N-1) E[A e^{-A} f] E[A e^{-A} g] B0^{N-2} ) dτ
+
+This module holds the grids and the bulk's factors. Averages are formed as `N E[...]`, so that
+`log N` may be in the hundreds. Source: `docs/theory/softmax-attention`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .grids import log_survival
+from .lattice import (
+    COMPLEMENT,
+    FIRST,
+    SECOND,
+    STEP,
+    SURVIVAL,
+    Kernel,
+    block_size,
+    dense_sums,
+    lattice_sums,
+)
+
+LEAST_SPREAD = 0.7  # standard deviation below which a Gaussian is too narrow for the lattice
+_REACH = 12.0  # standard deviations; the Gaussian's mass beyond is 4e-33
+_MARGIN = 38.0  # e^-38 is below all rounding errors
+_DEPTH = 5.0  # where N E min(1, A) = e^5, at most e^-70 is left of B0^N
+
+
+class Plan(NamedTuple):
+    """What is fixed at compile time.
+
+    - `nodes`: of `τ`, a multiple of the block; `step` between them
+    - `scores`: nodes of a bulk token's score; None: the lattice of `τ` itself
+    - `window`: nodes of `τ` at which any bulk token counts
+    - `panels`: of the bulk's scores where a link has kinks
+    - `depth`: the upper end of `τ` is where no bulk token counts, to `e^{-depth}`
+    """
+
+    nodes: int
+    step: float
+    scores: int | None
+    window: int
+    panels: int
+    depth: float
+
+
+class Range(NamedTuple):
+    """How far things spread on the axis of scores: `spread = b`, `log_others = log N`, and the
+    informative token's score, of mean within `±center` and standard deviation `wide`."""
+
+    spread: Any
+    log_others: Any
+    center: Any
+    wide: Any
+
+
+class Bulk(NamedTuple):
+    """The bulk's factors at the nodes of `τ`, the weights of `∫ dτ` included.
+
+    - `tau`: nodes; `x`: scores of a token at its nodes; `scaled`: `N` times their weights
+    - `power`: `B0^{N-1} dτ`; `root`: the square root of `(1 - 1/N) B0^{N-2} dτ`
+    - `good`: whether the grid holds everything
+    """
+
+    tau: Float[Array, " n"]
+    x: Float[Array, " k"]
+    scaled: Float[Array, " k"]
+    power: Float[Array, " n"]
+    root: Float[Array, " n"]
+    good: Any
+
+
+def plan(size: Range, *, depth: float, shared: bool, step: float = STEP) -> Plan:
+    """Node counts for concrete sizes. With `shared` all scores, the informative token's too, are
+    nodes of the lattice of `τ`; else a bulk token's are nodes of their own."""
+    size = Range(*(np.asarray(value, np.float64) for value in size))
+    low, start, high = (np.max(end) for end in _ends(np, size, depth, shared))
+    low = np.min(_ends(np, size, depth, shared)[0])
+    most, block = float(np.max(size.spread)), block_size(step)
+    nodes, window = (_few(math.ceil((high - end) / step) + 2, block) for end in (low, start))
+    left, right = _bulk_ends(np, size.spread, start, high)
+    panels = _few(math.ceil(float(np.max((right - left) / _panel(np, size.spread)))), 16)
+    scores = None if shared else 128 * math.ceil(_own_reach(most) * max(1.0, most) / 24)
+    return Plan(nodes, step, scores, min(window, nodes), panels, depth)
+
+
+def _few(needed: int, unit: int) -> int:
+    """A multiple of `unit`, at least `needed`: few values, so that settings share a compilation."""
+    size = unit
+    while size < needed:
+        size = math.ceil(size * 1.25 / unit) * unit
+    return size
+
+
+def bulk_factors(fixed: Plan, size: Range) -> Bulk:
+    """The bulk at the nodes of a plan. Pure, float64; derivatives in `spread`, `log_others`."""
+    held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
+    low, start, high = _ends(jnp, held, fixed.depth, fixed.scores is None)
+    tau = low + fixed.step * np.arange(fixed.nodes)
+    good = (tau[-1] >= high) & (start + fixed.step * (fixed.window - 1) >= high)
+    if fixed.scores is None:
+        x, step = tau, fixed.step
+        good &= held.spread >= LEAST_SPREAD
+    else:
+        step = _own_reach(held.spread) * held.spread / (fixed.scores - 1)
+        x = step * np.arange(fixed.scores) - _REACH * held.spread
+        good &= step <= 0.2
+    scaled = jnp.exp(log_density(x, size) + jnp.log(step))
+    bulk = Bulk(tau, x, scaled, tau, tau, good)
+    ones, share = jnp.ones_like(x), jnp.exp(-size.log_others)
+    complement = sums(fixed, bulk, COMPLEMENT, ones) * share
+    log_b0 = log_survival(complement, sums(fixed, bulk, SURVIVAL, ones) * share)
+    others = jnp.exp(size.log_others)
+    root = jnp.exp((0.5 * others - 1) * log_b0)
+    root = root * jnp.sqrt(-jnp.expm1(-size.log_others) * fixed.step)
+    power = jnp.exp((others - 1) * log_b0) * fixed.step
+    return bulk._replace(power=power, root=root)
+
+
+def log_density(x: Float[Array, "*n"], size: Range) -> Float[Array, "*n"]:
+    """`log` of `N` times the density of a bulk token's score."""
+    scale = jnp.log(size.spread * math.sqrt(2 * math.pi))
+    return size.log_others - 0.5 * (x / size.spread) ** 2 - scale
+
+
+def sums(fixed: Plan, bulk: Bulk, kernel: Kernel, f: Float[Array, "*batch k"]) -> Any:
+    """`N E[kernel(x - τ) f(x)]` at all `τ`."""
+    values = f * bulk.scaled
+    if fixed.scores is None:
+        return lattice_sums(kernel, values, fixed.step)
+    return dense_sums(kernel, values, bulk.x, bulk.tau)
+
+
+def first(fixed: Plan, bulk: Bulk, f: Float[Array, "*batch k"]) -> Float[Array, "*batch n"]:
+    """`N E[A e^{-A} f]` at all `τ`."""
+    return sums(fixed, bulk, FIRST, f)
+
+
+def second(fixed: Plan, bulk: Bulk, f: Float[Array, "*batch k"]) -> Float[Array, "*batch n"]:
+    """`N E[A² e^{-A} f]` at all `τ`."""
+    return sums(fixed, bulk, SECOND, f)
+
+
+def windowed(fixed: Plan, size: Range, low: Any, *vectors: Any) -> tuple[Any, ...]:
+    """`vectors` over `τ`, which begins at `low`, restricted to where any bulk token counts."""
+    _, start, _ = _ends(jnp, size, fixed.depth, fixed.scores is None)
+    index = jnp.floor((start - low) / fixed.step).astype(int)
+    index = jnp.clip(index, 0, fixed.nodes - fixed.window)
+    return tuple(
+        jax.lax.dynamic_slice_in_dim(vector, index, fixed.window, axis=-1) for vector in vectors
+    )
+
+
+def split_scores(
+    fixed: Plan, size: Range, points: Float[Array, " points"]
+) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """Gauss-Legendre nodes and weights for a bulk token's score, split at `points` too."""
+    held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
+    _, start, high = _ends(jnp, held, fixed.depth, fixed.scores is None)
+    left, right = _bulk_ends(jnp, held.spread, start, high)
+    edges = left + (right - left) * np.linspace(0.0, 1.0, fixed.panels + 1)
+    edges = jnp.sort(jnp.concatenate([edges, jnp.clip(points, left, right)]))
+    nodes, weights = np.polynomial.legendre.leggauss(16 if fixed.step <= STEP else 12)
+    half, middle = jnp.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    return (middle + half * nodes).ravel(), (half * weights).ravel()
+
+
+def _panel(xp: Any, spread: Any) -> Any:
+    return xp.minimum(3.2, 3 * spread)
+
+
+def _own_reach(spread: Any) -> Any:
+    return 2 * _REACH + 2 * spread
+
+
+def _ends(xp: Any, size: Range, depth: float, shared: bool) -> tuple[Any, Any, Any]:
+    """Ends of the lattice, and between them the `τ` from which on `B0^N` counts."""
+    spread, log_others = size.spread, size.log_others
+    highest = size.center + 9 * size.wide
+    low = -xp.maximum(_REACH * spread, highest if shared else 0.0) - 6
+
+    def level(depth: Any) -> Any:
+        """Where `N E min(1, A)` has fallen to `e^{-depth}`."""
+        total = xp.maximum(log_others + depth, 0.0)
+        near = spread * xp.sqrt(2 * total)
+        return xp.where(total < spread**2 / 2, near, total + spread**2 / 2)
+
+    # Φ(-√(2y)) < e^-y: where all tokens are lower than that of a few, with probability e^-75
+    few = -spread * xp.minimum(xp.sqrt(150 * xp.exp(-log_others)), _REACH)
+    start = xp.where(log_others > _DEPTH + 3, level(-_DEPTH), few) - 6
+    sure = xp.maximum(level(_MARGIN), highest + _MARGIN)
+    return low, xp.maximum(start, low), xp.minimum(xp.maximum(level(depth), level(_MARGIN)), sure)
+
+
+def _bulk_ends(xp: Any, spread: Any, start: Any, high: Any) -> tuple[Any, Any]:
+    """Between which scores a bulk token can matter to `τ` in `[start, high]`."""
+    left = xp.maximum(xp.minimum(start, spread**2) - 9.5 * spread, -_REACH * spread)
+    return left, xp.minimum(high + 5, _REACH * spread + xp.maximum(2 * spread**2, high))

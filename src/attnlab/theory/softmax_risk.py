@@ -1,0 +1,284 @@
+"""The exact population risk of softmax attention on single-location regression, at any size.
+
+    f(X) = Σ p_ℓ σ(x_ℓ·v),    p = softmax(β √d x_ℓ·k)
+
+All tokens are coupled through the normaliser; given the informative token's score the softmax
+engine undoes it by one integral, and the outer average over the score brings the overlaps in.
+Source: Proposition 1 and Corollary 1 of dohmatob2025 (their limit d → ∞);
+`docs/theory/softmax-attention`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, ClassVar, Self
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._core.errors import InvalidArgument, is_traced
+from .._core.precision import float64, to_float64, to_numpy
+from ..students import SoftmaxAttention
+from ..tasks import SingleLocation
+from .gaussian_links import uniform_spacing
+from .gaussian_nodes import density, resolving_nodes
+from .informative_token import Reader, given_score, reading_error, score_bends
+from .risk import SingleLocationRisk
+from .setting import Components, Setting
+from .softmax_engine.bulk import LEAST_SPREAD, Plan, Range, plan
+from .softmax_engine.lattice import STEP
+from .softmax_moments import Given, Tables, Window, from_tables, from_window, tables, window
+
+_LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers stay within float64
+_LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
+_COARSE = 1.15  # by which the second, coarser lattice is wider
+_BATCH_VALUES = 2**22  # float64 values held at once by a batch
+_DEEP, _SHALLOW = 350.0, 45.0
+
+
+class SoftmaxRisk(SingleLocationRisk):
+    """A risk by quadrature on the softmax engine; its error is estimated from a coarser lattice."""
+
+    method: ClassVar[str] = "quadrature"
+    setting: Setting
+    log_others: Any  # log(L - 1)
+    root_dim: float  # √d
+    scale: Any
+    prepared: Any  # tables of the own scale, None where it is traced or one per run
+    fine: Plan = eqx.field(static=True)
+    coarse: Plan = eqx.field(static=True)
+    readers: tuple[Reader, Reader] = eqx.field(static=True)
+    tabulated: bool = eqx.field(static=True)
+
+    def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
+        return self._mapped(state, scale, coarse=False)[0]
+
+    def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
+        fine, size = self._mapped(state, scale, coarse=False)
+        rough, _ = self._mapped(state, scale, coarse=True)
+        gaps = [jnp.abs(one - other) for one, other in zip(fine, rough, strict=True)]
+        return sum(gaps, start=jnp.zeros(())) + 256 * jnp.finfo(jnp.float64).eps * size
+
+    def with_scale(self, scale: Any) -> Self:
+        own = None if is_traced(scale) else np.asarray(scale, np.float64)
+        return self if own is None else _built(self, own, own)
+
+    def resolving(self, scales: Float[np.ndarray, " n"]) -> Self:
+        return _built(self, np.asarray(self.scale), np.append(scales, self.scale))
+
+    def _size(self, scale: Any) -> Range:
+        center = jnp.abs(scale * self.root_dim * self.setting.shift)
+        wide = scale * self.root_dim * self.setting.token_std
+        return Range(scale * self.root_dim, self.log_others, center, wide)
+
+    def _prepare(self, scale: Any, coarse: bool) -> Tables | Window:
+        build = tables if self.tabulated else window
+        return build(self.coarse if coarse else self.fine, self._size(scale))
+
+    def _mapped(self, state: Any, scale: Any, coarse: bool) -> tuple[Components, Any]:
+        shape = state.shape[:-1]
+        rows = state.reshape(-1, 5)
+        own = scale is None
+        scale = jnp.asarray(self.scale if own else scale)
+        if self.fine.nodes == 0:
+            out = jax.vmap(lambda row: self._alone(row, coarse))(rows)
+        elif scale.ndim == 0:
+            made = self.prepared if own and not coarse else None
+            made = self._prepare(scale, coarse) if made is None else made
+            out = self._in_batches(lambda row: self._one(row, scale, made, coarse), rows)
+        else:
+            scales = jnp.broadcast_to(scale, shape).ravel()
+
+            def each(row: Any, scale: Any) -> Any:
+                return self._one(row, scale, self._prepare(scale, coarse), coarse)
+
+            out = self._in_batches(each, rows, scales)
+        return jax.tree.map(lambda part: part.reshape(shape), out)
+
+    def _in_batches(self, function: Any, *arguments: Any) -> Any:
+        runs = arguments[0].shape[0]
+        size = max(1, min(runs, _BATCH_VALUES // values_per_run(self)))
+        if size == runs:
+            return jax.vmap(function)(*arguments)
+        return jax.lax.map(lambda row: function(*row), arguments, batch_size=size)
+
+    def _alone(self, row: Any, coarse: bool) -> tuple[Components, Any]:
+        """A prompt of one token: all the weight is on it."""
+        error, size = reading_error(self.readers[coarse], row, self.setting)
+        zero = jnp.zeros_like(error)
+        return Components(error, zero, zero, zero, self.setting.noise_std**2 + zero), size
+
+    def _one(
+        self, row: Any, scale: Any, made: Tables | Window, coarse: bool
+    ) -> tuple[Components, Any]:
+        reader, size = self.readers[coarse], self._size(scale)
+        mean = scale * self.root_dim * self.setting.shift * row[0]
+        if isinstance(made, Tables):
+            z = (made.scores - mean) / size.wide
+            weights = density(z) * (self.coarse if coarse else self.fine).step / size.wide
+            given = from_tables(made, reader.student, row[4])
+        else:
+            kinks = tuple(
+                (mean + size.wide * place - made.center) / made.width
+                for place in score_bends(reader, row, self.setting)
+            )
+            z, weights = _score_nodes(mean, size.wide, made, kinks, coarse)
+            fixed = self.coarse if coarse else self.fine
+            given = from_window(made, fixed, size, reader, row[4], mean + size.wide * z)
+        weights = weights * made.good
+        return _assembled(reader, row, self.setting, given, z, weights)
+
+
+def _score_nodes(
+    mean: Any, wide: Any, made: Window, kinks: tuple[Any, ...], coarse: bool
+) -> tuple[Any, Any]:
+    """Standardised scores, fixed while the score itself moves with them, and their weights."""
+    nodes = resolving_nodes(
+        (mean - made.center) / made.width,
+        wide / made.width,
+        kinks,
+        coarse=coarse,
+        panels=8,
+        order=20,
+    )
+    return nodes.z, density(nodes.z) * nodes.weights
+
+
+def _assembled(
+    reader: Reader, row: Any, setting: Setting, given: Given, z: Any, weights: Any
+) -> tuple[Components, Any]:
+    """The risk `E (D - q σ(w) + S)²` in its parts, and the size of what cancels in it."""
+    own = given_score(reader, row, setting, z)
+    reading, size = reading_error(reader, row, setting)
+    missed = -2 * own.product * given.missed
+    lost = own.square * given.missed_square
+    cross = 2 * (own.error * given.bulk - own.value * given.cross)
+    informative = reading + jnp.sum(weights * (missed + lost))
+    mean, square = jnp.sum(weights * given.bulk), jnp.sum(weights * given.bulk_square)
+    magnitudes = jnp.abs(missed) + lost + 2 * jnp.abs(own.error * given.bulk)
+    magnitudes = magnitudes + 2 * jnp.abs(own.value * given.cross) + given.bulk_square
+    total = Components(
+        informative=informative,
+        bulk_variance=square - mean**2,
+        bulk_mean=mean**2,
+        cross=jnp.sum(weights * cross),
+        label_noise=setting.noise_std**2 + 0 * informative,
+    )
+    noise = setting.noise_std**2
+    if reader.polynomial:
+        return total, size + jnp.sum(weights * magnitudes) + noise
+    # products of links lose digits where they cancel, to rounding of the values themselves
+    scale = jnp.sum(weights * own.square) + size
+    return total, scale + jnp.sum(weights * magnitudes) + noise
+
+
+def values_per_run(risk: SoftmaxRisk) -> int:
+    """Float64 values that one run holds at a time, to size batches."""
+    fixed, reader = risk.fine, risk.readers[0]
+    if risk.tabulated:
+        return 16 * fixed.nodes
+    bends = 2 * (len(reader.student.kinks) + len(reader.task.kinks))
+    scores = 257 if not bends else 160 * (1 + bends)
+    held = scores * (fixed.window + (1 if reader.polynomial else 2000 if bends else 100))
+    if reader.student.kinks:
+        held += fixed.window * 16 * (fixed.panels + 9 * len(reader.student.kinks))
+    return held + 8 * fixed.nodes
+
+
+def softmax_risk(task: SingleLocation, student: SoftmaxAttention) -> SoftmaxRisk:
+    """The exact risk of `student` on `task`. Raises `InvalidArgument` for sizes beyond the engine:
+    `log_length > 600`, `β√d > 100`."""
+    if not is_traced(task.log_length) and task.log_length > _LARGEST_LOG_LENGTH:
+        allowed = f"at most {_LARGEST_LOG_LENGTH:g} for softmax attention"
+        raise InvalidArgument("log_length", task.log_length, allowed)
+    root = math.sqrt(task.dim)
+    beta = student.inverse_temperature
+    if not is_traced(beta) and beta * root > _LARGEST_SPREAD:
+        allowed = f"at most {_LARGEST_SPREAD:g}/√d = {_LARGEST_SPREAD / root:.4g}"
+        raise InvalidArgument("inverse_temperature", beta, allowed)
+    scale = beta if is_traced(beta) else np.float64(beta)
+    others: Any
+    if is_traced(task.log_length):
+        others = task.log_length + jnp.log(-jnp.expm1(-task.log_length))
+    elif task.log_length == 0:
+        others = -math.inf
+    else:
+        others = task.log_length + math.log(-math.expm1(-task.log_length))
+    bare = SoftmaxRisk(
+        setting=Setting.of(task),
+        log_others=others,
+        root_dim=root,
+        scale=scale,
+        prepared=None,
+        fine=Plan(0, 0.0, None, 0, 0, 0.0),
+        coarse=Plan(0, 0.0, None, 0, 0, 0.0),
+        readers=_readers(task, student),
+        tabulated=False,
+    )
+    if others is not None and not is_traced(others) and others == -math.inf:
+        return bare
+    return _built(bare, scale, scale)
+
+
+def _readers(task: SingleLocation, student: SoftmaxAttention) -> tuple[Reader, Reader]:
+    width = min(student.link.width, task.link.width)
+    std = 10.0 if is_traced(task.token_std) else task.token_std
+    rounded = 1.0
+    while rounded < std:
+        rounded *= 2
+    fine, coarse = (
+        Reader(
+            student.link,
+            task.link,
+            uniform_spacing(width, rounded, coarse=rough),
+            uniform_spacing(student.link.width, 1.0, coarse=rough),
+        )
+        for rough in (False, True)
+    )
+    return fine, coarse
+
+
+def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
+    """The same risk with a plan that resolves all of `scales`, and tables for `scale`."""
+    traced = is_traced(*jax.tree.leaves((bare.setting, bare.log_others, scale)))
+    spread = np.asarray(_LARGEST_SPREAD / 2 if is_traced(scales) else scales * bare.root_dim)
+    others = 300.0 if is_traced(bare.log_others) else float(bare.log_others)
+    shift, std = (
+        default if is_traced(value) else float(value)
+        for value, default in ((bare.setting.shift, 2 * bare.root_dim), (bare.setting.token_std, 1))
+    )
+    if np.max(spread) > _LARGEST_SPREAD * (1 + 1e-9):
+        allowed = f"at most {_LARGEST_SPREAD:g}/√d = {_LARGEST_SPREAD / bare.root_dim:.4g}"
+        raise InvalidArgument("scale", np.max(scales), allowed)
+    size = Range(spread, others, spread * shift, spread * std)
+    shared = bool(np.min(spread) >= LEAST_SPREAD)
+    if not shared and np.max(spread) > 10 * LEAST_SPREAD:
+        allowed = (
+            f"all at least {LEAST_SPREAD / bare.root_dim:.4g} or all at most "
+            f"{10 * LEAST_SPREAD / bare.root_dim:.4g} in one run"
+        )
+        raise InvalidArgument("scale", (float(np.min(scales)), float(np.max(scales))), allowed)
+    reader = bare.readers[0]
+    tabulated = shared and reader.polynomial and bool(np.min(spread) * std >= LEAST_SPREAD)
+    # only polynomials keep the digits of a risk that is exponentially small
+    depth = _DEEP if reader.polynomial else _SHALLOW
+    fine, coarse = (
+        plan(size, depth=depth, shared=shared, step=step) for step in (STEP, STEP * _COARSE)
+    )
+    risk = dataclasses.replace(
+        bare, scale=scale, prepared=None, fine=fine, coarse=coarse, tabulated=tabulated
+    )
+    if traced or np.ndim(scale):
+        return risk
+    with float64():
+        made = to_numpy(_prepared(*to_float64((risk, scale))))
+    return dataclasses.replace(risk, prepared=made)
+
+
+@eqx.filter_jit
+def _prepared(risk: SoftmaxRisk, scale: Any) -> Tables | Window:
+    return risk._prepare(scale, coarse=False)
