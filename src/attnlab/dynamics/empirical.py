@@ -18,7 +18,7 @@ from .._core.errors import InvalidArgument, check_integer
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..tasks import SingleLocation
-from ..tasks.single_location import sampleable_length
+from ..tasks.single_location import check_single_location, sampleable_length
 from ..theory import population_risk
 from .arguments import Student, check_pace, check_start
 from .dataset import risk_note, step_dataset
@@ -102,6 +102,7 @@ def empirical_gradient_descent(
 
     **Arguments:**
 
+    - `student`: a `PointwiseAttention` or a `SoftmaxAttention`.
     - `n_prompts`: size of the training set. Every run has its own, drawn from `fold_in(key, i)`;
       with `shared_prompts` all runs train on the first run's.
     - `batch_size`: prompts a step, at most `n_prompts`; None descends the whole training risk. Each
@@ -118,7 +119,7 @@ def empirical_gradient_descent(
     Raises `InvalidArgument` before any step is made, also when the prompts of all runs exceed
     2 GiB; `RunInterrupted` on Ctrl-C.
     """
-    risk = population_risk(task, student)
+    length = sampleable_length(check_single_location(task))
     start = check_start(overlaps)
     runs = len(start)
     pace = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
@@ -129,7 +130,8 @@ def empirical_gradient_descent(
         raise InvalidArgument("shared_prompts", shared_prompts, "True or False")
     sets = 1 if shared_prompts else runs
     copies = sets if batch_size is None else max(sets, runs * batch_size // n_prompts)
-    check_memory("n_prompts", n_prompts, copies * sampleable_length(task) * task.dim, dtype)
+    check_memory("n_prompts", n_prompts, copies * length * task.dim, dtype)
+    risk = population_risk(task, student)
     with float64():
         exact, sizes, vectors = to_float64(
             (pace.resolved(risk), pace.sizes, hidden_and_start(start, task.dim))

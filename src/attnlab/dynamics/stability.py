@@ -68,6 +68,15 @@ def convergence_rates(
     )
 
 
+def leaving(risk: SingleLocationRisk, start: np.ndarray) -> float:
+    """The largest velocity off M at starts on M, in units of the largest gradient there."""
+    gradient = np.asarray(risk.gradient(Overlaps.unstack(start)).stack())
+    with float64():
+        velocity = np.asarray(flow_field(*to_float64((start, gradient))))
+    worst = float(np.abs(velocity[:, 2:]).max(initial=0.0))
+    return worst / max(1.0, float(np.abs(gradient).max(initial=0.0)))
+
+
 class _Transverse(ScheduledLoop):
     risk: SingleLocationRisk
     step_size: Any
@@ -120,7 +129,8 @@ def transverse_stability(
 ) -> xarray.Dataset:
     """Descends on the invariant manifold and watches small perturbations off it.
 
-    **Arguments:** as in `projected_gradient_descent`; the starts must lie on M.
+    **Arguments:** as in `projected_gradient_descent`; the starts must lie on M, and the risk must
+    leave M invariant (softmax attention with a link that is not odd does not).
 
     **Returns:** the trajectory's dataset, with
 
@@ -133,6 +143,12 @@ def transverse_stability(
     start = check_start(overlaps)
     if np.abs(start[:, 2:]).max() > 1e-12:
         raise InvalidArgument("overlaps", overlaps, "on M: theta = eta = rho = 0")
+    off = leaving(risk, start)
+    if off > 1e-8:
+        allowed = (
+            f"one that leaves M invariant (there it moves the starts off M at the rate {off:.3g})"
+        )
+        raise InvalidArgument("risk", risk.method, allowed)
     pace = check_pace(step_size, steps, save_every, scale_schedule, runs=len(start))
     with float64():
         exact, sizes, state = to_float64((pace.resolved(risk), pace.sizes, start))

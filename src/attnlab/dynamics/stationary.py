@@ -21,7 +21,7 @@ from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
 from .arguments import check_risk
 from .dataset import overlaps_of
-from .landscape import hessian_eigenvalues, riemannian_gradient, symmetry_modes, vector_risk
+from .landscape import riemannian_gradient, second_order, symmetry_modes, vector_risk
 from .projected import projected_gradient_descent
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def stationary_points(
     invariant under the search and the descent). Kept are points whose gradient norm is below `tolerance` times the risk's scale.
 
     **Returns:** a dataset on `point`, sorted by risk: the overlaps, `risk`, `gradient_norm`,
-    `n_negative`, `n_zero`, `n_positive` eigenvalues of the Hessian on the spheres of `R^dim`,
+    `newton_step` (how far Newton's method would still move: on the plateaus of softmax attention
+    gradients are below any tolerance at points that are not stationary), `n_negative`, `n_zero`, `n_positive` eigenvalues of the Hessian on the spheres of `R^dim`,
     `n_symmetry` (zero modes forced by rotations about `k*`, `v*`), `kind` (`"minimum"`,
     `"saddle"`, `"maximum"`, or `"degenerate"` when the second order does not decide), extreme
     eigenvalues, and `hits`, the number of starts that ended there.
@@ -69,27 +70,27 @@ def stationary_points(
     draw = Overlaps.on_manifold if on_manifold else Overlaps.on_sphere
     first = np.stack(draw(key, near, runs=starts).to_vectors(near), axis=1)
     if on_manifold and near == 4:  # `on_manifold` in four dimensions has no freedom left for nu
-        first = np.stack(_even_on_manifold(key, starts).to_vectors(near), axis=1)
-    corners = _corners(near)
+        first = manifold_pairs(key, starts)
+    symmetric = corners(near)
     with float64():
         exact = to_float64(risk)
-        downhill = _descended(risk, corners, first[:descents])
-        found, norms = _in_blocks(_search, exact, np.concatenate([first, corners, downhill]))
+        downhill = _descended(risk, symmetric, first[:descents])
+        found, norms = in_blocks(search, exact, np.concatenate([first, symmetric, downhill]))
         # the mirror images of a point are stationary too, for students and links with parity; the
         # gradient decides, and images that no start has found count no hits
         mirrored = np.concatenate([found, *(image(found) for image in _MIRRORS)])
-        norms = np.concatenate([norms, *_in_blocks(_norms, exact, mirrored[len(found) :])])
+        norms = np.concatenate([norms, *in_blocks(_norms, exact, mirrored[len(found) :])])
     good = norms < tolerance * max(1.0, abs(risk.teacher))
     hit = np.arange(len(mirrored)) < starts
     kept, hits = _distinct(mirrored[good], hit[good])
     return classify(risk, kept, dim, hits)
 
 
-def _descended(risk: SingleLocationRisk, corners: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _descended(risk: SingleLocationRisk, symmetric: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Where `first` ends after a descent whose step is set by the steepest corner."""
     if not len(first):
         return first
-    inner = _in_blocks(_describe, to_float64(risk), corners)[2]
+    inner = in_blocks(_describe, to_float64(risk), symmetric)[3]
     near = first.shape[2]
     axes = np.eye(2, near)
     start = Overlaps.from_vectors(first[:, 0], first[:, 1], axes[0], axes[1])
@@ -102,7 +103,7 @@ def _descended(risk: SingleLocationRisk, corners: np.ndarray, first: np.ndarray)
     return np.stack(ends.to_vectors(near), axis=1)
 
 
-def _corners(near: int) -> np.ndarray:
+def corners(near: int) -> np.ndarray:
     """Starts with `k` and `v` along coordinate axes, `±k*` and `±v*` among them: symmetric points,
     often stationary, whose basins random starts may miss."""
     axes = np.concatenate([np.eye(near), -np.eye(near)])
@@ -132,14 +133,14 @@ def classify(
     near = min(dim, 4)
     pairs = np.asarray(pairs, np.float64).reshape(-1, 2, near)
     with float64():
-        values, gradients, inner, outer = _in_blocks(_describe, to_float64(risk), pairs)
+        values, gradients, steps, inner, outer = in_blocks(_describe, to_float64(risk), pairs)
     rows = [_signature(*row, dim, near) for row in zip(pairs, inner, outer, strict=True)]
     order = np.argsort(values, kind="stable")
     k, v = pairs[:, 0], pairs[:, 1]
     columns: dict[str, Any] = dict(
         zip(NAMES, (k[:, 0], v[:, 1], v[:, 0], k[:, 1], np.sum(k * v, -1)), strict=True)
     )
-    columns |= {"risk": values, "gradient_norm": gradients}
+    columns |= {"risk": values, "gradient_norm": gradients, "newton_step": steps}
     columns |= {name: np.array([row[name] for row in rows]) for name in _SIGNATURE}
     columns["hits"] = np.zeros(len(pairs), int) if hits is None else hits
     data = {name: ("point", column[order]) for name, column in columns.items()}
@@ -186,20 +187,26 @@ def _signature(
     }
 
 
-def _in_blocks(function: Any, risk: SingleLocationRisk, pairs: np.ndarray) -> list[np.ndarray]:
-    """`function` on blocks of one size, so that another number of points is no other program."""
-    padding = -len(pairs) % _BLOCK
+def in_blocks(
+    function: Any, risk: SingleLocationRisk, pairs: np.ndarray, *more: Any
+) -> list[np.ndarray]:
+    """`function(risk, pairs, *more)` on blocks of one size, so that another number of points is no
+    other program."""
+    padding = -len(pairs) % _BLOCK if len(pairs) else _BLOCK
     padded = np.concatenate(
         [pairs, np.broadcast_to(np.eye(*pairs.shape[1:]), (padding, *pairs.shape[1:]))]
     )
     blocks = [
-        function(risk, to_float64(block)) for block in padded.reshape(-1, _BLOCK, *pairs.shape[1:])
+        function(risk, to_float64(block), *more)
+        for block in padded.reshape(-1, _BLOCK, *pairs.shape[1:])
     ]
     return [np.concatenate(parts)[: len(pairs)] for parts in zip(*blocks, strict=True)]
 
 
 @eqx.filter_jit
-def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
+def search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
+    """Levenberg-Marquardt from each of `pairs` `(points, 2, near)`: where it ends, and the norm of
+    the Riemannian gradient there."""
     import optimistix
 
     solver: Any = optimistix.LevenbergMarquardt(rtol=1e-12, atol=1e-13)
@@ -229,16 +236,17 @@ def _norms(risk: SingleLocationRisk, pairs: Any) -> Any:
 def _describe(risk: SingleLocationRisk, pairs: Any) -> Any:
     def one(pair: Any) -> Any:
         gradient = jnp.linalg.norm(riemannian_gradient(risk, pair))
-        return vector_risk(risk, pair), gradient, *hessian_eigenvalues(risk, pair)
+        near, far, newton = second_order(risk, pair)
+        return vector_risk(risk, pair), gradient, jnp.linalg.norm(newton), near, far
 
     return jax.vmap(one)(pairs)
 
 
-def _even_on_manifold(key: PRNGKeyArray, starts: int) -> Overlaps:
-    """Points of M whose `kappa` and `nu` are spread evenly over [-1, 1]²."""
+def manifold_pairs(key: PRNGKeyArray, starts: int) -> np.ndarray:
+    """Vectors `(starts, 2, 4)` of M whose `kappa` and `nu` are spread evenly over [-1, 1]²."""
     with float64():
         square = np.asarray(jax.random.uniform(key, (starts, 2), jnp.float64, -1.0, 1.0))
-    return Overlaps(square[:, 0], square[:, 1])
+    return np.stack(Overlaps(square[:, 0], square[:, 1]).to_vectors(4), axis=1)
 
 
 def _distinct(

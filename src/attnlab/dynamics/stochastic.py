@@ -24,7 +24,7 @@ from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..tasks import Link, SingleLocation
-from ..tasks.single_location import sampleable_length
+from ..tasks.single_location import check_single_location, sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from ..theory.setting import Setting
 from .arguments import Student, check_pace, check_start
@@ -157,23 +157,24 @@ def stochastic_gradient_descent(
 ) -> xarray.Dataset:
     """Projected SGD with a fresh batch of prompts at every step, exact in law for every `d`.
 
-    **Arguments:** as in `projected_gradient_descent`; `batch_size` prompts a step; run `i` uses
+    **Arguments:** as in `projected_gradient_descent`; `student` a `PointwiseAttention` or a
+    `SoftmaxAttention`; `batch_size` prompts a step; run `i` uses
     `fold_in(key, i)`, so more runs never change earlier ones. `risk` in the returned dataset is
     the exact population risk at the saved state, not a batch loss.
 
     Raises `InvalidArgument` for a length that cannot be sampled or overlaps that do not fit in
     `R^d`; `RunInterrupted` on Ctrl-C.
     """
-    risk = population_risk(task, student)
+    length = sampleable_length(check_single_location(task))
     start = check_start(overlaps)
     pace = check_pace(step_size, steps, save_every, scale_schedule, runs=len(start))
     batch_size = check_integer("batch_size", batch_size, minimum=1)
-    length = sampleable_length(task)
     check_key(key)
     if batch_size * length * len(start) > _LARGEST_BATCH:
         allowed = f"at most {_LARGEST_BATCH // (length * len(start))} for these runs and length"
         raise InvalidArgument("batch_size", batch_size, allowed)
     k, v = Overlaps.unstack(start).to_vectors(min(task.dim, 4))
+    risk = population_risk(task, student)
     with float64():
         exact, sizes, setting = to_float64((pace.resolved(risk), pace.sizes, Setting.of(task)))
         k, v = (_padded(part) for part in (k, v))

@@ -21,7 +21,7 @@ from .._core.keys import check_key
 from .._core.precision import check_dtype, float64, to_float64
 from ..students import Overlaps
 from ..tasks import SingleLocation
-from ..tasks.single_location import sampleable_length
+from ..tasks.single_location import check_single_location, sampleable_length
 from ..theory import SingleLocationRisk, population_risk
 from .arguments import Student, check_pace, check_risk, check_start
 from .dataset import risk_note, risk_shot, step_dataset
@@ -180,13 +180,13 @@ def stochastic_gradient_descent_vectors(
 
     Raises `InvalidArgument`, also for batches of more than 2 GiB; `RunInterrupted` on Ctrl-C.
     """
-    risk = population_risk(task, student)
+    length = sampleable_length(check_single_location(task))
     start = check_start(overlaps)
     runs = len(start)
     pace = check_pace(step_size, steps, save_every, scale_schedule, runs=runs)
     batch_size = check_integer("batch_size", batch_size, minimum=1)
-    length = sampleable_length(task)
     check_memory("batch_size", batch_size, runs * length * task.dim, dtype)
+    risk = population_risk(task, student)
     with float64():
         exact, sizes, vectors = to_float64(
             (pace.resolved(risk), pace.sizes, hidden_and_start(start, task.dim))
