@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         SingleLocation,
         register_link,
     )
-    from attnlab.theory import monte_carlo_risk, population_risk
+    from attnlab.theory import mean_field_risk, monte_carlo_risk, population_risk
 
 # Public name -> the module that defines it; a name that is a module itself maps to "".
 _EXPORTS = {
@@ -70,6 +70,7 @@ _EXPORTS = {
     "SeveralLocations": "attnlab.tasks",
     "SingleLocation": "attnlab.tasks",
     "SoftmaxAttention": "attnlab.students",
+    "mean_field_risk": "attnlab.theory",
     "monte_carlo_risk": "attnlab.theory",
     "population_risk": "attnlab.theory",
     "register_activation": "attnlab.students",
@@ -113,6 +114,7 @@ __all__ = [
     "dynamics",
     "errors",
     "estimators",
+    "mean_field_risk",
     "monte_carlo_risk",
     "papers",
     "plotting",
