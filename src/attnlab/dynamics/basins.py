@@ -11,34 +11,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer, check_real
 from .._core.keys import check_key
-from .._core.precision import float64, to_float64
 from ..students import Overlaps
 from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
 from .arguments import check_risk, check_start
 from .dataset import overlaps_of
-from .landscape import second_order
-from .overlap_map import gradient_norm
+from .landscape import pictures
 from .projected import projected_gradient_descent
 from .smoothness import smoothness
 from .stability import leaving
-from .stationary import classify, in_blocks
+from .stationary import classify
 
 if TYPE_CHECKING:
     import xarray
 
 _STRIDES = 200  # saved states of a descent
 _NEWTON_STEPS = 30
-_LONGEST = 0.1  # of a Newton step
-_ARRIVED = 1e-6  # Newton step at a stationary point
+_ARRIVED = 1e-6  # the Newton step that is left at a stationary point
 
 
 def basins(
@@ -73,8 +67,9 @@ def basins(
       `risk`, Hessian signature, `kind`), `excess` over the teacher's risk, `count` of runs, `share`
       of them and `share_error`, its binomial standard error. A `kind` of `"saddle"` collects runs
       that have not left it yet;
-    - on `run`: `attractor_of` (-1: the run moves still, with no stationary point beside it),
-      `end_risk`, `end_gradient`, `status`; on `(run, overlap)`: `start`, `end`; on `(run, level)`:
+    - on `run`: `attractor_of` (-1: none), `end_kind`, the attractor's kind, or else `"flat"` where
+      second order does not decide (a plateau) and `"moving"` with no stationary point beside the
+      end; `end_risk`, `end_gradient`, `status`; on `(run, overlap)`: `start`, `end`; on `(run, level)`:
       `arrival`, the first saved step at which the excess over the risk of the run's own attractor
       is at most that fraction of what it was (NaN: not yet, or no attractor);
     - on `(attractor, level)`: `arrival_median` over its runs.
@@ -126,17 +121,20 @@ def _gathered(
 ) -> xarray.Dataset:
     ends = np.asarray(overlaps_of(descent, step=-1).stack())
     fine = descent.status.values == "ok"
-    gradient = np.asarray(risk.gradient(Overlaps.unstack(ends)).stack())
-    with float64():
-        still = np.asarray(gradient_norm(*to_float64((ends, gradient))))
-    points = _polished(risk, dim, ends[fine], still[fine], radius)
+    pairs = np.stack(Overlaps.unstack(ends).to_vectors(min(dim, 4)), axis=1)
+    still = pictures(risk, pairs).gradient
+    points = _polished(risk, ends[fine], pairs[fine], still[fine], radius)
     places = classify(risk, points, dim).drop_vars("hits").rename(point="attractor")
     member = _nearest(ends, np.stack([places[name].values for name in NAMES], -1), radius)
     member[~fine] = -1
     count = np.array([(member == index).sum() for index in range(places.sizes["attractor"])], int)
-    kept = np.flatnonzero(count)  # a point may have lost all its runs to a neighbour
+    flat = places.kind.values == "degenerate"
+    names = np.append(np.where(flat, "flat", places.kind.values), "moving")[member]
+    # a point may have lost all its runs to a neighbour
+    kept = np.flatnonzero((count > 0) & ~flat)
     places, count = places.isel(attractor=kept), count[kept]
-    member = np.array([-1 if m < 0 else int(np.searchsorted(kept, m)) for m in member], int)
+    place_of = {old: new for new, old in enumerate(kept.tolist())}
+    member = np.array([place_of.get(old, -1) for old in member.tolist()], int)
     arrival = _arrivals(descent, member, places.risk.values, fractions)
     medians = np.full((len(kept), len(fractions)), np.nan)
     for index in range(len(kept)):
@@ -150,6 +148,7 @@ def _gathered(
         share_error=("attractor", np.asarray(binomial_error(count, runs))),
         arrival_median=(("attractor", "level"), np.where(np.isfinite(medians), medians, np.nan)),
         attractor_of=("run", member),
+        end_kind=("run", names.astype(str)),
         end_risk=("run", descent.risk.values[:, -1]),
         end_gradient=("run", still),
         status=("run", descent.status.values),
@@ -166,50 +165,27 @@ def _gathered(
 
 def _polished(
     risk: SingleLocationRisk,
-    dim: int,
     ends: np.ndarray,
+    pairs: np.ndarray,
     still: np.ndarray,
     radius: float,
 ) -> np.ndarray:
     """The stationary points beside the ends, `(points, 2, near)`: of each cluster the one next to
     its stillest end, if there is one within the radius."""
-    near = min(dim, 4)
     chosen: list[int] = []
     for index in np.argsort(still, kind="stable"):
         if all(np.abs(ends[index] - ends[other]).max() > radius for other in chosen):
             chosen.append(int(index))
-    if not chosen:
-        return np.zeros((0, 2, near))
-    first = np.stack(Overlaps.unstack(ends[chosen]).to_vectors(near), axis=1)
-    with float64():
-        found, left = in_blocks(_newton, to_float64(risk), first)
-    axes = np.eye(2, near)
+    seen = pictures(risk, pairs[chosen], newton_steps=_NEWTON_STEPS)
+    found, axes = seen.pair, np.eye(2, pairs.shape[2])
     marks = Overlaps.from_vectors(found[:, 0], found[:, 1], axes[0], axes[1]).stack()
     moved = np.abs(np.asarray(marks) - ends[chosen]).max(axis=-1)
-    good = np.flatnonzero((left < _ARRIVED) & (moved <= radius))
+    good = np.flatnonzero((seen.newton < _ARRIVED) & (moved <= radius))
     kept: list[int] = []
     for one in good.tolist():
         if all(np.abs(marks[one] - marks[other]).max() > radius for other in kept):
             kept.append(one)
     return found[kept]
-
-
-@eqx.filter_jit
-def _newton(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
-    """Newton's method from each of `pairs`: where it ends, and the length of the step from there."""
-
-    def one(pair: Any) -> Any:
-        def onward(_: Any, here: Any) -> Any:
-            step = second_order(risk, here).newton
-            moved = here + step * jnp.minimum(
-                1.0, _LONGEST / jnp.maximum(jnp.linalg.norm(step), 1e-300)
-            )
-            return moved / jnp.linalg.norm(moved, axis=-1, keepdims=True)
-
-        end = jax.lax.fori_loop(0, _NEWTON_STEPS, onward, pair)
-        return end, jnp.linalg.norm(second_order(risk, end).newton)
-
-    return jax.vmap(one)(pairs)
 
 
 def _nearest(ends: np.ndarray, points: np.ndarray, radius: float) -> np.ndarray:

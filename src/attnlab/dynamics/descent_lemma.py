@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
@@ -67,17 +68,19 @@ class _Checked(Loop):
         return jnp.concatenate([after, jnp.stack([carry[5] + jnp.sqrt(square), carry[6] + square])])
 
     def snapshot(self, carry: Float[Array, "7 runs"], i: Any) -> dict[str, Any]:
-        state = jnp.moveaxis(carry[:5], 0, -1)
-        gradient = self.risk.gradient_of(state)
-        after = descend(state, gradient, self.step_size)
-        shot = risk_shot(self.risk, state, None)
-        norm = gradient_norm(state, gradient)
+        def onward(state: Any, _: Any) -> Any:
+            gradient = self.risk.gradient_of(state)
+            shot = risk_shot(self.risk, state, None) | self._moves(state, gradient)
+            shot["gradient_norm"] = gradient_norm(state, gradient)
+            return descend(state, gradient, self.step_size), shot
+
+        # a scan over this step and the next: one program for both
+        two = jax.lax.scan(onward, jnp.moveaxis(carry[:5], 0, -1), None, length=2)[1]
+        first, second = ({name: part[at] for name, part in two.items()} for at in (0, 1))
         return {
-            **shot,
-            **self._moves(state, gradient),
-            "gradient_norm": norm,
-            "decrease": shot["risk"] - self.risk.value_of(after),
-            "contraction": gradient_norm(after, self.risk.gradient_of(after)) / norm,
+            **first,
+            "decrease": first["risk"] - second["risk"],
+            "contraction": second["gradient_norm"] / first["gradient_norm"],
             "path_length": carry[5],
             "path_squares": carry[6],
         }

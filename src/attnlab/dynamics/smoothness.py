@@ -14,19 +14,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from .._core.errors import InvalidArgument, check_integer, check_real
-from .._core.keys import check_key, fold_in
-from .._core.precision import float64, to_float64
+from .._core.keys import check_key, key_words
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
 from .arguments import check_risk
-from .landscape import Curvature, curvature
-from .stationary import corners, in_blocks, manifold_pairs
+from .landscape import pictures
+from .stationary import corners, manifold_pairs
 
 _KEPT = 8  # points around which a round looks
 
@@ -86,35 +83,26 @@ def smoothness(
     else:
         first = Overlaps.on_sphere(key, near, runs=points).to_vectors(near)
         tried = np.concatenate([np.stack(first, axis=1), corners(near)])
-    flags = (np.asarray(on_manifold), np.asarray(dim > 4))  # arrays: arguments, not programs
     best: Any = None
     history: list[float] = []
-    with float64():
-        exact = to_float64(risk)
-        for number in range(rounds):
-            sizes = np.stack(in_blocks(_curvatures, exact, tried, flags), -1)
-            if not np.isfinite(sizes).all():
-                raise InvalidArgument("risk", risk.method, "twice differentiable everywhere")
-            both = (tried, sizes) if best is None else _joined(best, (tried, sizes))
-            # the best by each of the three norms go on
-            chosen = np.unique(np.argsort(-both[1], axis=0)[:_KEPT])
-            best = tuple(part[chosen] for part in both)
-            history.append(float(best[1][:, 0].max()))
-            seed = np.asarray(jax.random.key_data(fold_in(key, number))).tolist()
-            tried = _around(
-                best[0], 0.4 * 0.6**number, points, np.random.default_rng(seed), on_manifold
-            )
+    for number in range(rounds):
+        seen = pictures(risk, tried, on_manifold=on_manifold, further=dim > 4)
+        sizes = np.stack([seen.retracted, seen.hessian, seen.gradient], axis=-1)
+        if not np.isfinite(sizes).all():
+            raise InvalidArgument("risk", risk.method, "twice differentiable everywhere")
+        both = (tried, sizes) if best is None else _joined(best, (tried, sizes))
+        # the best by each of the three norms go on
+        chosen = np.unique(np.argsort(-both[1], axis=0)[:_KEPT])
+        best = tuple(part[chosen] for part in both)
+        history.append(float(best[1][:, 0].max()))
+        random = np.random.default_rng([*key_words(key), number])
+        tried = _around(best[0], 0.4 * 0.6**number, points, random, on_manifold)
     retracted, hessian, gradient = margin * best[1].max(axis=0)
     k, v = best[0][int(np.argmax(best[1][:, 0]))]
     axes = np.eye(2, near)
     gain = history[-1] / history[-2] - 1 if rounds > 1 and history[-2] > 0 else 0.0
     where = Overlaps.from_vectors(k, v, axes[0], axes[1])
     return Smoothness(float(retracted), float(hessian), float(gradient), history[-1], gain, where)
-
-
-@eqx.filter_jit
-def _curvatures(risk: SingleLocationRisk, pairs: Any, flags: Any) -> Curvature:
-    return jax.vmap(lambda pair: curvature(risk, pair, *flags))(pairs)
 
 
 def _joined(one: Any, other: Any) -> Any:

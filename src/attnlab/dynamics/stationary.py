@@ -21,7 +21,7 @@ from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
 from .arguments import check_risk
 from .dataset import overlaps_of
-from .landscape import riemannian_gradient, second_order, symmetry_modes, vector_risk
+from .landscape import in_blocks, pictures, riemannian_gradient, symmetry_modes
 from .projected import projected_gradient_descent
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _NEWTON_STEPS = 60
 _DESCENT_STEPS = 5000
-_BLOCK = 64  # points searched or described at a time
 
 
 def stationary_points(
@@ -75,7 +74,7 @@ def stationary_points(
     with float64():
         exact = to_float64(risk)
         downhill = _descended(risk, symmetric, first[:descents])
-        found, norms = in_blocks(search, exact, np.concatenate([first, symmetric, downhill]))
+        found, norms = in_blocks(_search, exact, np.concatenate([first, symmetric, downhill]))
         # the mirror images of a point are stationary too, for students and links with parity; the
         # gradient decides, and images that no start has found count no hits
         mirrored = np.concatenate([found, *(image(found) for image in _MIRRORS)])
@@ -90,7 +89,7 @@ def _descended(risk: SingleLocationRisk, symmetric: np.ndarray, first: np.ndarra
     """Where `first` ends after a descent whose step is set by the steepest corner."""
     if not len(first):
         return first
-    inner = in_blocks(_describe, to_float64(risk), symmetric)[3]
+    inner = pictures(risk, symmetric).near
     near = first.shape[2]
     axes = np.eye(2, near)
     start = Overlaps.from_vectors(first[:, 0], first[:, 1], axes[0], axes[1])
@@ -132,15 +131,14 @@ def classify(
 
     near = min(dim, 4)
     pairs = np.asarray(pairs, np.float64).reshape(-1, 2, near)
-    with float64():
-        values, gradients, steps, inner, outer = in_blocks(_describe, to_float64(risk), pairs)
-    rows = [_signature(*row, dim, near) for row in zip(pairs, inner, outer, strict=True)]
-    order = np.argsort(values, kind="stable")
+    seen = pictures(risk, pairs)
+    rows = [_signature(*row, dim, near) for row in zip(pairs, seen.near, seen.far, strict=True)]
+    order = np.argsort(seen.value, kind="stable")
     k, v = pairs[:, 0], pairs[:, 1]
     columns: dict[str, Any] = dict(
         zip(NAMES, (k[:, 0], v[:, 1], v[:, 0], k[:, 1], np.sum(k * v, -1)), strict=True)
     )
-    columns |= {"risk": values, "gradient_norm": gradients, "newton_step": steps}
+    columns |= {"risk": seen.value, "gradient_norm": seen.gradient, "newton_step": seen.newton}
     columns |= {name: np.array([row[name] for row in rows]) for name in _SIGNATURE}
     columns["hits"] = np.zeros(len(pairs), int) if hits is None else hits
     data = {name: ("point", column[order]) for name, column in columns.items()}
@@ -187,24 +185,8 @@ def _signature(
     }
 
 
-def in_blocks(
-    function: Any, risk: SingleLocationRisk, pairs: np.ndarray, *more: Any
-) -> list[np.ndarray]:
-    """`function(risk, pairs, *more)` on blocks of one size, so that another number of points is no
-    other program."""
-    padding = -len(pairs) % _BLOCK if len(pairs) else _BLOCK
-    padded = np.concatenate(
-        [pairs, np.broadcast_to(np.eye(*pairs.shape[1:]), (padding, *pairs.shape[1:]))]
-    )
-    blocks = [
-        function(risk, to_float64(block), *more)
-        for block in padded.reshape(-1, _BLOCK, *pairs.shape[1:])
-    ]
-    return [np.concatenate(parts)[: len(pairs)] for parts in zip(*blocks, strict=True)]
-
-
 @eqx.filter_jit
-def search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
+def _search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
     """Levenberg-Marquardt from each of `pairs` `(points, 2, near)`: where it ends, and the norm of
     the Riemannian gradient there."""
     import optimistix
@@ -230,16 +212,6 @@ def search(risk: SingleLocationRisk, pairs: Any) -> tuple[Any, Any]:
 @eqx.filter_jit
 def _norms(risk: SingleLocationRisk, pairs: Any) -> Any:
     return (jax.vmap(lambda pair: jnp.linalg.norm(riemannian_gradient(risk, pair)))(pairs),)
-
-
-@eqx.filter_jit
-def _describe(risk: SingleLocationRisk, pairs: Any) -> Any:
-    def one(pair: Any) -> Any:
-        gradient = jnp.linalg.norm(riemannian_gradient(risk, pair))
-        near, far, newton = second_order(risk, pair)
-        return vector_risk(risk, pair), gradient, jnp.linalg.norm(newton), near, far
-
-    return jax.vmap(one)(pairs)
 
 
 def manifold_pairs(key: PRNGKeyArray, starts: int) -> np.ndarray:
