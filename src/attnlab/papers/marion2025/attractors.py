@@ -82,12 +82,6 @@ def random_ends(
     return last, dataset.risk.values[:, -1]
 
 
-def share_error(count: Any, trials: int) -> Any:
-    """Binomial standard error of `count/trials`, never below that of one run more or less."""
-    count = np.clip(count, 1, max(trials - 1, 1))
-    return np.sqrt(count * (trials - count) / trials**3)
-
-
 def signature(risk: SingleLocationRisk, states: np.ndarray, dim: int) -> xarray.Dataset:
     """Gradient norm and Hessian signature at each of `states` `(points, 5)`, in their order."""
     import xarray
@@ -108,6 +102,8 @@ def run(config: AttractorsConfig) -> xarray.Dataset:
     import jax
     import xarray
 
+    from ...dynamics import binomial_error
+
     key = jax.random.key(config.seed)
     settings = _settings(config)
     rows = [
@@ -122,7 +118,7 @@ def run(config: AttractorsConfig) -> xarray.Dataset:
         name: (axes, np.stack([row[name] for row in rows])) for name, axes in dims.items()
     }
     data["share"] = (("setting", "kind"), data["count"][1] / config.runs)
-    data["share_error"] = (("setting", "kind"), share_error(data["count"][1], config.runs))
+    data["share_error"] = (("setting", "kind"), binomial_error(data["count"][1], config.runs))
     for name in _Setting._fields:
         data[name] = ("setting", [getattr(setting, name) for setting in settings])
     data |= _map(config)

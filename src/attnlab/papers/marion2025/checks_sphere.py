@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...claims import Check, Outcome
-from .attractors import random_ends, risk_at, share_error, signature
+from .attractors import random_ends, risk_at, signature
 from .descent import DescentConfig
 from .descent import run as run_descent
 from .end_states import critical_scale, end_states, swapped_minimum
@@ -19,6 +19,8 @@ _LEARNED = ("teacher", "mirrored teacher")
 
 def off_manifold(preset: str, seed: int) -> Outcome:
     """The three experiments from the spheres at the paper's settings, with more repeats."""
+    from ...dynamics import binomial_error
+
     runs = 500 if preset == "paper" else 40
     small_runs = 2000 if preset == "paper" else 150
     few = 250 if preset == "paper" else 16
@@ -42,7 +44,7 @@ def off_manifold(preset: str, seed: int) -> Outcome:
     critical = critical_scale(400, 10, _STD, _STD)
 
     def share(count: Any, total: int) -> str:
-        return f"{count / total:.3f} ± {float(share_error(count, total)):.3f}"
+        return f"{count / total:.3f} ± {float(binomial_error(count, total)):.3f}"
 
     return Outcome(
         (
@@ -77,6 +79,8 @@ def open_attractors(preset: str, seed: int) -> Outcome:
     """Shares, risks and Hessians of all ends of random starts, over λ, d and L."""
     import jax
 
+    from ...dynamics import binomial_error
+
     runs = 1000 if preset == "paper" else 120
     settings = [(0.03, 400, 10), (0.1, 400, 10), (0.6, 400, 10), (0.1, 50, 10), (0.1, 400, 40)]
     if preset == "paper":
@@ -95,7 +99,7 @@ def open_attractors(preset: str, seed: int) -> Outcome:
         slopes.append(float(point.gradient_norm))
         gains.append(float(point.risk) / risk.teacher - 1)
         rows.append(
-            f"{count / runs:.3f} ± {float(share_error(count, runs)):.3f} at λ = {scale:g}, d = {dim}, "
+            f"{count / runs:.3f} ± {float(binomial_error(count, runs)):.3f} at λ = {scale:g}, d = {dim}, "
             f"L = {length} (risk {gains[-1]:+.1%})"
         )
     task, risk = risk_at(400, 10, _STD, 1.0)
@@ -111,7 +115,7 @@ def open_attractors(preset: str, seed: int) -> Outcome:
             Check.agreement("negative Hessian eigenvalues at the swapped point", negative, 0, tolerance=0),
             Check.bound("gradient norm at the swapped point", slopes, upper=1e-6),
             Check.agreement(
-                "its basin's share for λ <= 0.1", shares, 0.5, standard_error=share_error(np.array(swapped)[even], runs),
+                "its basin's share for λ <= 0.1", shares, 0.5, standard_error=binomial_error(np.array(swapped)[even], runs),
                 resolution=0.25,
             ),
             Check.proportion("λ = 1 > λ_c: share of ends with a risk below the teacher's", lower, runs, lower=0.9),
@@ -122,7 +126,7 @@ def open_attractors(preset: str, seed: int) -> Outcome:
             "linear regime allows. The swapped basin holds a share "
             f"{'; '.join(rows)}. Its risk against the teacher's is in brackets: lower at small λ√d, at most a few "
             f"per cent higher beyond. At λ = 1 > λ_c a share {lower / runs:.3f} ± "
-            f"{float(share_error(lower, runs)):.3f} has left for a tilted minimum off M, with a median risk "
+            f"{float(binomial_error(lower, runs)):.3f} has left for a tilted minimum off M, with a median risk "
             f"{depth:+.1%} against the teacher's."
         ),
         notes=f"{runs} uniform starts per setting, followed for time 60, seed {seed}; binomial standard errors.",
