@@ -40,7 +40,7 @@ CASES = np.array(  # β, d, log N
         (1.6, 50, 25.0),
         (0.5, 60, 40.0),
         (1.0, 30, 3.0),  # 20 levels
-        (0.15, 100, 30.0),  # β√d < 2
+        (0.15, 100, 30.0),  # β√d < 3
         (0.3, 20, 2.0),
     ]
 )
@@ -139,8 +139,8 @@ def test_typical_maximum():
 def least_cost(kappa, beta, signal, token_std, alpha, power, *, missing):
     """The large-deviation problem on a grid of logits `t` and rare levels `u`."""
     psi = rem.free_energy(beta, alpha)
-    t = psi + 2e-3 * np.arange(-2200, 800)[:, None]
-    u = psi + 2e-3 * np.concatenate([[0], np.arange(700)])
+    t = psi + 4e-3 * np.arange(-1100, 400)[:, None]
+    u = psi + 4e-3 * np.concatenate([[0], np.arange(350)])
     rare = np.concatenate([[0.0], u[1:] ** 2 / 2 - alpha])
     gap = (t - u) if missing else (u - t)
     cost = (t - signal * kappa) ** 2 / (2 * token_std**2) + rare
@@ -155,7 +155,7 @@ def test_rates_solve_the_large_deviation_problem():
     arguments = np.stack([kappa, beta, signal, token_std, alpha, power])
     for missing, rate in ((False, rates.mass_rate), (True, rates.missing_mass_rate)):
         wanted = [least_cost(*row, missing=missing) for row in arguments.T]
-        assert rate(*arguments) == pytest.approx(np.array(wanted), abs=1e-4)
+        assert rate(*arguments) == pytest.approx(np.array(wanted), abs=2e-4)
         assert np.sum(rate(*arguments) > 0) > 5
     cold = rates.missing_mass_rate(1.0, 50.0, 0.9, 0.4, np.array([0.05, 0.3]))
     assert cold == pytest.approx(rates.largest_missing_mass_rate(1.0, 0.9, 0.4, [0.05, 0.3]))

@@ -37,7 +37,7 @@ _LARGEST_LOG_LENGTH = 600.0
 _BATCH_VALUES = 2**22  # float64 values held at once by a batch
 _QUADRATURE = 1e-8
 _CUT = 1e-12  # what lies beyond the ends of the nodes
-_FEW = 5e-3  # relative error of the refined law for a bulk of one token
+_FEW = 2e-4  # relative error of the refined law for a bulk of one token
 _FAR = 3.0  # widths of a transition beyond which its smoothing does not matter at leading order
 _ENOUGH = math.log(8.0)  # tokens below which the refined law is off by more than a percent
 
@@ -137,7 +137,7 @@ class MeanFieldRisk(SingleLocationRisk):
         slack, pair_slack = 2 * terms.slack[0], 2 * terms.pair_slack[0]
         size = sum(jnp.abs(part[0]) for part in terms.components)
         few = jnp.exp(-2 * jnp.minimum(sizes.log_others, 300.0))
-        distance = jnp.abs(value - rough) + (_QUADRATURE + _FEW * few) * size
+        distance = 2 * jnp.abs(value - rough) + (_QUADRATURE + _FEW * few) * size
         distance += _CUT * self.setting.token_std**2
         distance += slack * (2 * jnp.sqrt(jnp.maximum(value, 0.0)) + slack) + pair_slack
         if not self.refined:

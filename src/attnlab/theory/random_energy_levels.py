@@ -29,7 +29,7 @@ from .gaussian_nodes import uniform_nodes
 
 _SPACING = 0.45  # of the nodes in τ; functions of τ are analytic within π/2 of the real axis
 _MOST_NODES = 2048
-_MILD = 2.0  # steepness up to which sums over levels are smooth, and are done as they stand
+_MILD = 3.0  # steepness up to which sums over levels are smooth, and are done as they stand
 _STEEPEST = 2.5  # slope from which on the remainder no longer matters; its next pole is at 3
 _SHALLOWEST = -1.0
 _DEGREE = 28
@@ -40,12 +40,12 @@ _LOG_ROOT = 0.5 * math.log(2 * math.pi)
 class LevelLaw(NamedTuple):
     """What the bulk looks like from `τ`; arrays of the shape of `τ`.
 
-    - `count`: `Λ`, `weight`: `W`, `pair`: `W2`
+    - `total`: `Λ`, `weight`: `W`, `pair`: `W2`
     - `mean`, `variance`: of the level `g` under the weight `A e^{-A}`, exact given `Λ` (Stein)
     - `pair_mean`, `pair_variance`: the same under `A² e^{-A}`
     """
 
-    count: Float[Array, "*n"]
+    total: Float[Array, "*n"]
     weight: Float[Array, "*n"]
     pair: Float[Array, "*n"]
     mean: Float[Array, "*n"]
@@ -70,12 +70,12 @@ def level_law(
     sums = _direct(tau, jnp.minimum(steepness, _MILD), log_number)
     expanded = _expanded(tau, jnp.maximum(steepness, _MILD), log_number, beyond)
     chosen = (jnp.where(mild, one, other) for one, other in zip(sums, expanded, strict=True))
-    count, weight, pair, pair_slope, pair_bend = chosen
+    total, weight, pair, pair_slope, pair_bend = chosen
     b = steepness
     share, bend = _ratio(pair, weight), _ratio(pair_slope, weight)
     steep, curved = _ratio(pair_slope, pair), _ratio(pair_bend, pair)
     return LevelLaw(
-        count=count,
+        total=total,
         weight=weight,
         pair=pair,
         mean=b * (1 - share),
@@ -115,7 +115,7 @@ def _expanded(tau: Any, b: Any, log_number: Any, beyond: Any) -> tuple[Any, ...]
 
 def _direct(tau: Any, b: Any, log_number: Any) -> tuple[Any, ...]:
     """The same by sums over `g`: where `b` is small, all levels are of the same order."""
-    g, weights = uniform_nodes(0.25)
+    g, weights = uniform_nodes(0.15)
     exponent = jnp.asarray(b)[..., None] * g - tau[..., None]
     a = jnp.exp(jnp.minimum(exponent, 50.0))
     scaled = jnp.exp(jnp.minimum(log_number[..., None] + exponent, 650.0)) * weights  # N A
@@ -170,7 +170,7 @@ def level_nodes(
 
     def newton(_: Any, tau: Any) -> Any:
         law = level_law(tau, b, log_number)
-        step = (jnp.log(jnp.maximum(law.count, 1e-300)) - target) * _ratio(law.count, law.weight)
+        step = (jnp.log(jnp.maximum(law.total, 1e-300)) - target) * _ratio(law.total, law.weight)
         return jnp.maximum(tau + jnp.clip(step, -5 * (1 + b), 5 * (1 + b)), -9 * b - 5)
 
     low, centre, high = jax.lax.fori_loop(0, 40, newton, jnp.broadcast_to(start, (3, *b.shape)))
@@ -220,9 +220,9 @@ def bulk_law(
     tau, centre = level_nodes(steepness, log_number, nodes)
     law = level_law(tau, steepness[..., None], log_number[..., None], beyond=beyond)
     inverse = jnp.exp(-log_number)[..., None]
-    log_rest = jnp.log1p(-jnp.minimum(law.count * inverse, 1 - 1e-15))  # log B0
+    log_rest = jnp.log1p(-jnp.minimum(law.total * inverse, 1 - 1e-15))  # log B0
     number = jnp.exp(jnp.minimum(log_number, 40.0))[..., None]
-    power = jnp.where(log_number[..., None] < 30.0, number * log_rest, -law.count)
+    power = jnp.where(log_number[..., None] < 30.0, number * log_rest, -law.total)
     spacing = (tau[..., 1] - tau[..., 0])[..., None]
     one_less = spacing * jnp.exp(power - log_rest)
     two_less = spacing * jnp.exp(power - 2 * log_rest) * jnp.maximum(1 - inverse, 0.0)
