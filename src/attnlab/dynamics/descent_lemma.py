@@ -119,7 +119,8 @@ def descent_check(
       derives for `s <= 1/(2Λ)`; `printed_middle` and `printed`: `decrease >= 11/16 sΛ |g|²` and
       `>= sΛ/4 |g|²`, as printed there. Judged up to rounding; see `resolved`;
     - `norm_k`, `norm_v` and `move_k`, `move_v` of the retraction, `path_length`, `path_squares`;
-    - `contraction`, which tends to `max |1 - sλ_i|` over the modes that the run excites.
+    - `contraction`, which tends to `max |1 - sλ_i|` over the modes that the run excites, until the
+      gradient is down at what overlaps resolve, some 1e-8.
 
     On `run`, `step_size`. Attributes: `smoothness` (`Λ`), `gradient_bound` (`M`), `largest_step`
     (`2/Λ`), and the two bounds that dohmatob2025 gives for the step, `min(1/(2Λ), 1/M)` in its
