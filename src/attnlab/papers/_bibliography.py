@@ -17,13 +17,6 @@ _REFERENCES = {
   publisher = {Princeton University Press},
   year      = {2008}
 }""",
-    "dohmatob2025": """\
-@inproceedings{dohmatob2025,
-  title     = {Understanding softmax attention layers: exact mean-field analysis on a toy problem},
-  author    = {Dohmatob, Elvis},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year      = {2025}
-}""",
     "hoyer2017": """\
 @article{hoyer2017,
   title   = {xarray: {N-D} labeled arrays and datasets in {Python}},
