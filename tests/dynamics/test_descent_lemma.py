@@ -8,6 +8,7 @@ import pytest
 import attnlab as al
 from attnlab.dynamics import descent_check, smoothness, winding_descent
 from attnlab.dynamics.dataset import overlaps_of
+from attnlab.dynamics.landscape import pictures
 
 DIM = 5
 KEY = jax.random.key(0)
@@ -31,11 +32,12 @@ def test_smoothness_is_the_largest_hessian_of_the_retracted_risk(risk, constants
 
     with jax.enable_x64(True):
         norm = jax.jit(jax.vmap(lambda p: jnp.linalg.norm(jax.hessian(retracted)(p), ord=2)))
-        rng = np.random.default_rng(1)
-        random = rng.normal(size=(200, 2, DIM))
-        random /= np.linalg.norm(random, axis=-1, keepdims=True)
-        there = np.stack(constants.overlaps.to_vectors(DIM)).reshape(1, -1)
-        sizes = np.asarray(norm(jnp.asarray(np.concatenate([there, random.reshape(200, -1)]))))
+        random = al.Overlaps.on_sphere(jax.random.key(1), DIM, runs=199)
+        there = np.concatenate([constants.overlaps.stack()[None], random.stack()])
+        pairs = np.stack(al.Overlaps.unstack(there).to_vectors(DIM), axis=1)
+        sizes = np.asarray(norm(jnp.asarray(pairs.reshape(200, -1))))
+    seen = pictures(risk, np.stack(al.Overlaps.unstack(there).to_vectors(4), axis=1))
+    np.testing.assert_allclose(seen.retracted, sizes, rtol=1e-8)
     np.testing.assert_allclose(sizes[0], constants.found, rtol=1e-9)
     assert sizes.max() <= constants.bound
     assert constants.gradient <= np.pi / 2 * constants.hessian
