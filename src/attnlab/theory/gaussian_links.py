@@ -19,6 +19,7 @@ from jaxtyping import Array, ArrayLike, Float
 from ..tasks import Link
 from .erf_moments import erf_squared_curvature, erf_squared_mean, erf_squared_slope
 from .gaussian_nodes import attached, density, resolving_nodes, uniform_nodes
+from .relu_moments import relu_product
 
 _TINY = 1e-12  # variance below which a kinked link counts as evaluated at its mean
 Function = Callable[[Any], Any]
@@ -66,6 +67,8 @@ def product(
         return _with_polynomial(first.polynomial, second, m1, m2, v1, v2, c, spacing)
     if second.polynomial is not None:
         return _with_polynomial(second.polynomial, first, m2, m1, v2, v1, c, spacing)
+    if first.name == second.name == "relu":
+        return relu_product(*jnp.broadcast_arrays(m1, m2, v1, v2, c))
     if not first.kinks and not second.kinks:
         return _smooth_product(first.function, second.function, m1, m2, v1, v2, c, spacing)
     if not first.kinks:  # the outer variable is the one whose link has kinks
@@ -200,7 +203,9 @@ def _smooth_product(
     @jax.custom_jvp
     def average(m1: Any, m2: Any, v1: Any, v2: Any, c: Any) -> Any:
         root = jnp.sqrt(jnp.maximum(v1, 0.0))
-        along = c / jnp.maximum(root, 1e-150)
+        # rounding must not correlate U with a W that does not vary
+        limit = jnp.sqrt(jnp.maximum(v2, 0.0))
+        along = jnp.clip(c / jnp.maximum(root, 1e-150), -limit, limit)
         rest = jnp.sqrt(jnp.maximum(v2 - along**2, 0.0))
 
         def at(z1: Any) -> Any:  # one outer node: an inner average over the rest of U

@@ -55,17 +55,19 @@ def resolving_nodes(
     coarse: bool = False,
     panels: int = 10,
     order: int = 24,
+    count: int = 257,
 ) -> Nodes:
     """Nodes for `E f(mean + std Z)`, `f` of scale 1 around 0, smooth between `kinks`.
 
     `kinks` are numbers, or arrays of the batch shape, in units of the argument of `f`; between two
-    of them lie `panels` panels of `order` nodes. `coarse` gives a second, independent rule of fewer nodes, for error estimates. Nodes carry no
-    derivative: differentiate the density instead (see `attached`).
+    of them lie `panels` panels of `order` nodes, and without kinks there are `count` nodes (a
+    longer range of `asinh` needs more). `coarse` gives a second, independent rule of fewer nodes,
+    for error estimates. Nodes carry no derivative: differentiate the density instead (`attached`).
     """
     mean, std, kinks = jax.lax.stop_gradient((jnp.asarray(mean), jnp.asarray(std), tuple(kinks)))
     mean, std = jnp.broadcast_arrays(mean, std)
     if not kinks:
-        n = 189 if coarse else 257
+        n = round(0.735 * count) if coarse else count
         fraction, weight = np.linspace(0.0, 1.0, n), np.full(n, 1.0 / (n - 1))
         weight[[0, -1]] /= 2
         return _map_segment(mean, std, -REACH, REACH, fraction, weight)

@@ -32,6 +32,13 @@ class Reader(NamedTuple):
         """Whether all averages are polynomials in the score."""
         return None not in (self.student.polynomial, self.task.polynomial)
 
+    @property
+    def kinked(self) -> bool:
+        """Whether an average of both links has kinks and no closed form."""
+        if self.student.name == self.task.name == "relu" or self.student.polynomial is not None:
+            return False
+        return self.task.polynomial is None and bool(self.student.kinks or self.task.kinks)
+
 
 class Informative(NamedTuple):
     """Averages given the score, at nodes `z`.
@@ -127,7 +134,8 @@ def _same_polynomial(reader: Reader) -> bool:
 
 
 def _coefficients(link: Link) -> tuple[float, float, float]:
-    return (*(link.polynomial or ()), 0.0, 0.0, 0.0)[:3]
+    c = (*(link.polynomial or ()), 0.0, 0.0, 0.0)
+    return c[0], c[1], c[2]
 
 
 def _difference(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -85,6 +85,8 @@ class SingleLocationRisk(eqx.Module):
     """
 
     method: eqx.AbstractClassVar[str]
+    # whether a caller's reverse pass, which runs in the caller's precision, has to be spared
+    own_derivative: ClassVar[bool] = False
     scale: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
@@ -102,7 +104,7 @@ class SingleLocationRisk(eqx.Module):
     def at_scale(self, scale: Float[ArrayLike, "*#runs"]) -> SingleLocationRisk:
         """The same risk for another scale `λ` (or inverse temperature `β`): a positive number, or
         one per run. Raises `InvalidArgument` for anything else."""
-        return self.with_scale(scale if is_traced(scale) else _positive("scale", scale))
+        return self.with_scale(scale if is_traced(scale) else positive("scale", scale))
 
     def resolving(self, scales: Float[ArrayLike, " scales"]) -> SingleLocationRisk:
         """The risk in a form that is accurate at all these scales when they are passed to its
@@ -162,14 +164,66 @@ class SingleLocationRisk(eqx.Module):
             raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
         if scale is not None and not is_traced(scale):
             scale = _checked_scale(scale, overlaps.shape)
+        given = (self, overlaps.stack(), scale)
+        if self.own_derivative and function == "value_of" and is_traced(*jax.tree.leaves(given)):
+            return _traced_value(given)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program
-            risk, state, scale = to_float64((self, overlaps.stack(), scale))
+            risk, state, scale = to_float64(given)
             return to_numpy(_evaluate(risk, function, state, scale))
 
 
+def _traced_value(given: tuple[SingleLocationRisk, Any, Any]) -> Any:
+    """The value for a caller's own transformations. Its derivatives are taken here, in float64: a
+    reverse pass would run after this scope is left, in the caller's precision."""
+    moving, still = eqx.partition(given, is_traced)
+    leaves, tree = jax.tree.flatten(moving)
+
+    def whole(leaves: Any) -> Any:
+        return to_float64(eqx.combine(jax.tree.unflatten(tree, leaves), still))
+
+    @jax.custom_jvp
+    def value(*leaves: Any) -> Any:
+        with float64():
+            risk, state, scale = whole(leaves)
+            return _evaluate(risk, "value_of", state, scale)
+
+    @value.defjvp
+    def derivative(at: Any, along: Any) -> Any:
+        with float64():
+            risk, state, scale = whole(at)
+            answer = _evaluate(risk, "value_of", state, scale)
+            slopes = _slopes(to_float64(list(at)), to_float64(still), tree)
+            total = jnp.zeros_like(answer)
+            for slope, tangent in zip(slopes, to_float64(along), strict=True):
+                product = slope * tangent
+                total = total + jnp.sum(product, axis=tuple(range(answer.ndim, product.ndim)))
+            return answer, total
+
+    return value(*leaves)
+
+
+@eqx.filter_jit
+def _slopes(leaves: list[Any], still: Any, tree: Any) -> list[Any]:
+    """Derivatives of the value in each leaf: by run for leaves with one entry a run, such as the
+    overlaps, and of all runs for numbers that they share."""
+
+    def value(leaf: Any, index: int) -> Any:
+        changed = [*leaves[:index], leaf, *leaves[index + 1 :]]
+        risk, state, scale = eqx.combine(jax.tree.unflatten(tree, changed), still)
+        return risk.value_of(state, scale)
+
+    slopes = []
+    for index, leaf in enumerate(leaves):
+        if leaf.ndim:
+            slopes.append(jax.grad(lambda x, i=index: jnp.sum(value(x, i)))(leaf))
+        else:
+            slopes.append(jax.jvp(lambda x, i=index: value(x, i), (leaf,), (jnp.ones(()),))[1])
+    return slopes
+
+
 def _checked_scale(scale: Any, shape: tuple[int, ...]) -> np.ndarray:
-    values = _positive("scale", scale)
+    values = positive("scale", scale)
     try:
         np.broadcast_to(values, shape)
     except ValueError:
@@ -178,7 +232,8 @@ def _checked_scale(scale: Any, shape: tuple[int, ...]) -> np.ndarray:
     return values
 
 
-def _positive(name: str, value: Any) -> np.ndarray:
+def positive(name: str, value: Any) -> np.ndarray:
+    """`value` as an array of positive numbers; raises `InvalidArgument` naming it."""
     array = np.asarray(value)
     for entry in array.ravel():
         check_real(name, entry, low=0.0, low_open=True)

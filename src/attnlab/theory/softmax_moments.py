@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 
 from ..tasks import Link
 from . import gaussian_links as links
-from .gaussian_nodes import REACH
 from .informative_token import Reader, bulk_polynomials
+from .kinked_bulk import kinked_sums
 from .softmax_engine.bulk import (
     LEAST_SPREAD,
     Bulk,
@@ -26,12 +26,10 @@ from .softmax_engine.bulk import (
     Range,
     bulk_factors,
     first,
-    log_density,
     second,
-    split_scores,
     windowed,
 )
-from .softmax_engine.lattice import FIRST, SECOND, SURVIVAL, dense_sums, on_scores
+from .softmax_engine.lattice import SURVIVAL, dense_sums, on_scores
 
 _POWERS = 5  # of a bulk token's x·k: those of a squared polynomial of degree 2
 
@@ -143,11 +141,7 @@ def from_window(
         return links.mean(link, m, v, spacing=h), links.square(link, m, v, spacing=h)
 
     if link.kinks:
-        x, weights = split_scores(fixed, size, _bulk_bends(link, rho, size))
-        weights = weights * jnp.exp(log_density(x, size))
-        value, square = (f * weights for f in averages(x / size.spread))
-        one = dense_sums(FIRST, value, x, made.tau)
-        two = dense_sums(SECOND, jnp.stack([value, square]), x, made.tau)
+        one, *two = kinked_sums(fixed, made.bulk, made.tau, size, link, rho, averages)
     else:
         value, square = averages(made.x / size.spread)
         whole = first(fixed, made.bulk, value), second(fixed, made.bulk, jnp.stack([value, square]))
@@ -164,12 +158,3 @@ def from_window(
         ]
     )
     return Given(*dense_sums(SURVIVAL, vectors, -made.tau, -scores))
-
-
-def _bulk_bends(link: Link, rho: Any, size: Range) -> Any:
-    """Scores around which a bulk token's averages bend: a kink blurred over `√(1 - ρ²)`."""
-    steep = jnp.where(rho < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(rho), 1e-9)
-    blur = jnp.sqrt(jnp.maximum(1 - rho**2, 0.0)) / jnp.abs(steep)
-    around = np.array([-1.0, -2 / 3, -1 / 3, -1 / 9, 0.0, 1 / 9, 1 / 3, 2 / 3, 1.0]) * REACH
-    places = jnp.asarray(link.kinks)[:, None] / steep + around * blur
-    return size.spread * places.ravel()

@@ -12,31 +12,34 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from .._core.errors import InvalidArgument, is_traced
 from .._core.precision import float64, to_float64, to_numpy
-from ..students import SoftmaxAttention
+from ..students import Overlaps, SoftmaxAttention
 from ..tasks import SingleLocation
 from .gaussian_links import uniform_spacing
 from .gaussian_nodes import density, resolving_nodes
 from .informative_token import Reader, given_score, reading_error, score_bends
-from .risk import SingleLocationRisk
+from .risk import SingleLocationRisk, positive
 from .setting import Components, Setting
 from .softmax_engine.bulk import LEAST_SPREAD, Plan, Range, plan
 from .softmax_engine.lattice import STEP
 from .softmax_moments import Given, Tables, Window, from_tables, from_window, tables, window
+from .square_integrable import check_square_integrable
 
 _LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers stay within float64
 _LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
 _COARSE = 1.15  # by which the second, coarser lattice is wider
 _BATCH_VALUES = 2**22  # float64 values held at once by a batch
+_SCORES = 129  # nodes of the informative score, of a range of at most 100 standard deviations
+_KINKED = 1e-6  # relative accuracy of averages of two links where kinks meet
 _DEEP, _SHALLOW = 350.0, 45.0
 
 
@@ -44,6 +47,7 @@ class SoftmaxRisk(SingleLocationRisk):
     """A risk by quadrature on the softmax engine; its error is estimated from a coarser lattice."""
 
     method: ClassVar[str] = "quadrature"
+    own_derivative: ClassVar[bool] = True
     setting: Setting
     log_others: Any  # log(L - 1)
     root_dim: float  # √d
@@ -61,14 +65,28 @@ class SoftmaxRisk(SingleLocationRisk):
         fine, size = self._mapped(state, scale, coarse=False)
         rough, _ = self._mapped(state, scale, coarse=True)
         gaps = [jnp.abs(one - other) for one, other in zip(fine, rough, strict=True)]
-        return sum(gaps, start=jnp.zeros(())) + 256 * jnp.finfo(jnp.float64).eps * size
+        floor = _KINKED if self.readers[0].kinked else 256 * jnp.finfo(jnp.float64).eps
+        return sum(gaps, start=jnp.zeros(())) + floor * size
 
-    def with_scale(self, scale: Any) -> Self:
-        own = None if is_traced(scale) else np.asarray(scale, np.float64)
-        return self if own is None else _built(self, own, own)
+    def with_scale(self, scale: Any) -> SoftmaxRisk:
+        if self.fine.nodes == 0 or is_traced(scale):
+            return dataclasses.replace(self, scale=scale, prepared=None)
+        own = np.asarray(scale, np.float64)
+        return _built(self, own, own)
 
-    def resolving(self, scales: Float[np.ndarray, " n"]) -> Self:
+    def resolving(self, scales: Float[ArrayLike, " scales"]) -> SoftmaxRisk:
+        if self.fine.nodes == 0 or is_traced(self.scale):
+            return self
         return _built(self, np.asarray(self.scale), np.append(scales, self.scale))
+
+    def _apply(self, function: str, overlaps: Overlaps, scale: Any) -> Any:
+        risk = self
+        if is_traced(*jax.tree.leaves(self.prepared)):
+            # tables that passed through a caller's transformation may have lost their precision
+            risk = dataclasses.replace(self, prepared=None)
+        if scale is not None and not is_traced(scale):
+            risk = risk.resolving(positive("scale", scale))
+        return SingleLocationRisk._apply(risk, function, overlaps, scale)
 
     def _size(self, scale: Any) -> Range:
         center = jnp.abs(scale * self.root_dim * self.setting.shift)
@@ -81,6 +99,8 @@ class SoftmaxRisk(SingleLocationRisk):
 
     def _mapped(self, state: Any, scale: Any, coarse: bool) -> tuple[Components, Any]:
         shape = state.shape[:-1]
+        # overlaps beyond 1 by rounding have no Gaussian law; the derivative is that of the identity
+        state = state - jax.lax.stop_gradient(state - jnp.clip(state, -1.0, 1.0))
         rows = state.reshape(-1, 5)
         own = scale is None
         scale = jnp.asarray(self.scale if own else scale)
@@ -144,6 +164,7 @@ def _score_nodes(
         coarse=coarse,
         panels=8,
         order=20,
+        count=_SCORES,
     )
     return nodes.z, density(nodes.z) * nodes.weights
 
@@ -182,10 +203,11 @@ def values_per_run(risk: SoftmaxRisk) -> int:
     if risk.tabulated:
         return 16 * fixed.nodes
     bends = 2 * (len(reader.student.kinks) + len(reader.task.kinks))
-    scores = 257 if not bends else 160 * (1 + bends)
+    scores = _SCORES if not bends else 160 * (1 + bends)
     held = scores * (fixed.window + (1 if reader.polynomial else 2000 if bends else 100))
     if reader.student.kinks:
-        held += fixed.window * 16 * (fixed.panels + 9 * len(reader.student.kinks))
+        spread = fixed.panels if fixed.scores else 0
+        held += fixed.window * 16 * (spread + (7 + 9 * len(reader.student.kinks)))
     return held + 8 * fixed.nodes
 
 
@@ -200,6 +222,7 @@ def softmax_risk(task: SingleLocation, student: SoftmaxAttention) -> SoftmaxRisk
     if not is_traced(beta) and beta * root > _LARGEST_SPREAD:
         allowed = f"at most {_LARGEST_SPREAD:g}/√d = {_LARGEST_SPREAD / root:.4g}"
         raise InvalidArgument("inverse_temperature", beta, allowed)
+    _check_links(task, student)
     scale = beta if is_traced(beta) else np.float64(beta)
     others: Any
     if is_traced(task.log_length):
@@ -222,6 +245,12 @@ def softmax_risk(task: SingleLocation, student: SoftmaxAttention) -> SoftmaxRisk
     if others is not None and not is_traced(others) and others == -math.inf:
         return bare
     return _built(bare, scale, scale)
+
+
+def _check_links(task: SingleLocation, student: SoftmaxAttention) -> None:
+    std = 1.0 if is_traced(task.token_std) else float(task.token_std)
+    check_square_integrable(student.link, max(1.0, std))
+    check_square_integrable(task.link, std)
 
 
 def _readers(task: SingleLocation, student: SoftmaxAttention) -> tuple[Reader, Reader]:
@@ -267,7 +296,8 @@ def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
     # only polynomials keep the digits of a risk that is exponentially small
     depth = _DEEP if reader.polynomial else _SHALLOW
     fine, coarse = (
-        plan(size, depth=depth, shared=shared, step=step) for step in (STEP, STEP * _COARSE)
+        plan(size, depth=depth, shared=shared, whole=tabulated, step=step)
+        for step in (STEP, STEP * _COARSE)
     )
     risk = dataclasses.replace(
         bare, scale=scale, prepared=None, fine=fine, coarse=coarse, tabulated=tabulated

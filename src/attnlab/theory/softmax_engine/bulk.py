@@ -84,26 +84,27 @@ class Bulk(NamedTuple):
     good: Any
 
 
-def plan(size: Range, *, depth: float, shared: bool, step: float = STEP) -> Plan:
+def plan(size: Range, *, depth: float, shared: bool, whole: bool, step: float = STEP) -> Plan:
     """Node counts for concrete sizes. With `shared` all scores, the informative token's too, are
-    nodes of the lattice of `τ`; else a bulk token's are nodes of their own."""
+    nodes of the lattice of `τ`; else a bulk token's are nodes of their own. `whole`: the window is
+    all of the lattice."""
     size = Range(*(np.asarray(value, np.float64) for value in size))
-    low, start, high = (np.max(end) for end in _ends(np, size, depth, shared))
-    low = np.min(_ends(np, size, depth, shared)[0])
+    low, start, high = _ends(np, size, depth, shared)
     most, block = float(np.max(size.spread)), block_size(step)
-    nodes, window = (_few(math.ceil((high - end) / step) + 2, block) for end in (low, start))
+    nodes, window = (
+        _few(math.ceil(np.max(high - end) / step) + 2, 2 * block) for end in (low, start)
+    )
+    if shared:
+        return Plan(nodes, step, None, nodes if whole else min(window, nodes), 0, depth)
     left, right = _bulk_ends(np, size.spread, start, high)
-    panels = _few(math.ceil(float(np.max((right - left) / _panel(np, size.spread)))), 16)
-    scores = None if shared else 128 * math.ceil(_own_reach(most) * max(1.0, most) / 24)
-    return Plan(nodes, step, scores, min(window, nodes), panels, depth)
+    pieces = _few(math.ceil(float(np.max((right - left) / _panel(np, size.spread)))), 16)
+    scores = _few(math.ceil(128 * _own_reach(most) * max(1.0, most) / 24), 256)
+    return Plan(nodes, step, scores, min(window, nodes), pieces, depth)
 
 
 def _few(needed: int, unit: int) -> int:
-    """A multiple of `unit`, at least `needed`: few values, so that settings share a compilation."""
-    size = unit
-    while size < needed:
-        size = math.ceil(size * 1.25 / unit) * unit
-    return size
+    """`needed` rounded up to the unit times a power of 2, so that settings share a compilation."""
+    return unit * 2 ** max(0, math.ceil(math.log2(max(needed, 1) / unit)))
 
 
 def bulk_factors(fixed: Plan, size: Range) -> Bulk:
@@ -158,7 +159,7 @@ def second(fixed: Plan, bulk: Bulk, f: Float[Array, "*batch k"]) -> Float[Array,
 def windowed(fixed: Plan, size: Range, low: Any, *vectors: Any) -> tuple[Any, ...]:
     """`vectors` over `τ`, which begins at `low`, restricted to where any bulk token counts."""
     _, start, _ = _ends(jnp, size, fixed.depth, fixed.scores is None)
-    index = jnp.floor((start - low) / fixed.step).astype(int)
+    index = jnp.floor((start - low) / fixed.step).astype(jnp.int32)
     index = jnp.clip(index, 0, fixed.nodes - fixed.window)
     return tuple(
         jax.lax.dynamic_slice_in_dim(vector, index, fixed.window, axis=-1) for vector in vectors
@@ -172,10 +173,21 @@ def split_scores(
     held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
     _, start, high = _ends(jnp, held, fixed.depth, fixed.scores is None)
     left, right = _bulk_ends(jnp, held.spread, start, high)
-    edges = left + (right - left) * np.linspace(0.0, 1.0, fixed.panels + 1)
-    edges = jnp.sort(jnp.concatenate([edges, jnp.clip(points, left, right)]))
-    nodes, weights = np.polynomial.legendre.leggauss(16 if fixed.step <= STEP else 12)
-    half, middle = jnp.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    return panels(
+        left + (right - left) * np.linspace(0.0, 1.0, fixed.panels + 1),
+        points,
+        fine=fixed.step <= STEP,
+    )
+
+
+def panels(
+    edges: Float[Array, " edges"], points: Float[Array, " points"], *, fine: bool
+) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """Gauss-Legendre nodes and weights on panels between `edges`, split at `points` too."""
+    inner = jnp.clip(points, edges[0], edges[-1])
+    ends = jnp.sort(jnp.concatenate([jnp.asarray(edges), inner]))
+    nodes, weights = np.polynomial.legendre.leggauss(16 if fine else 12)
+    half, middle = jnp.diff(ends)[:, None] / 2, (ends[1:] + ends[:-1])[:, None] / 2
     return (middle + half * nodes).ravel(), (half * weights).ravel()
 
 

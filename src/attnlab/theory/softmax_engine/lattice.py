@@ -71,6 +71,16 @@ def lattice_sums(
     return out.reshape(values.shape)
 
 
+def dense_powers(
+    values: Float[Array, "3 k"], sources: Float[Array, " k"], targets: Float[Array, " n"]
+) -> Float[Array, "3 n"]:
+    """`FIRST` of the first row of values and `SECOND` of the other two, for nodes of any position,
+    from one exponential of each pair of nodes."""
+    a = jnp.exp(jnp.minimum(sources[:, None] - targets, 7.0))
+    one = a * jnp.exp(-a)
+    return jnp.concatenate([values[:1] @ one, values[1:] @ (a * one)])
+
+
 def dense_sums(
     kernel: Kernel,
     values: Float[Array, "*batch k"],
