@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -25,20 +25,23 @@ from .._core.precision import float64, to_float64, to_numpy
 from ..students import Overlaps, SoftmaxAttention
 from ..tasks import SingleLocation
 from .gaussian_links import uniform_spacing
-from .gaussian_nodes import density, resolving_nodes
-from .informative_token import Reader, given_score, reading_error, score_bends
+from .gaussian_nodes import density
+from .informative_token import Reader, reading_error, score_bends
 from .risk import SingleLocationRisk, positive
 from .setting import Components, Setting
+from .softmax_assembly import SCORES, assembled, score_nodes
 from .softmax_engine.bulk import LEAST_SPREAD, Plan, Range, plan
 from .softmax_engine.lattice import STEP
-from .softmax_moments import Given, Tables, Window, from_tables, from_window, tables, window
+from .softmax_moments import Tables, Window, from_tables, from_window, tables, window
 from .square_integrable import check_square_integrable
+
+if TYPE_CHECKING:
+    import xarray
 
 _LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers stay within float64
 _LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
 _COARSE = 1.15  # by which the second, coarser lattice is wider
 _BATCH_VALUES = 2**22  # float64 values held at once by a batch
-_SCORES = 129  # nodes of the informative score, of a range of at most 100 standard deviations
 _KINKED = 1e-6  # relative accuracy of averages of two links where kinks meet
 _DEEP, _SHALLOW = 350.0, 45.0
 
@@ -78,6 +81,26 @@ class SoftmaxRisk(SingleLocationRisk):
         if self.fine.nodes == 0 or is_traced(self.scale):
             return self
         return _built(self, np.asarray(self.scale), np.append(scales, self.scale))
+
+    def attention(self, overlaps: Overlaps) -> xarray.Dataset:
+        """Where the attention goes, exactly: a dataset over the batch axes of `overlaps`.
+
+        **Variables:** with `p` the weight on the informative token and `q_ℓ` the weights within
+        the bulk, renormalised to 1:
+
+        - `mass`, `mass_missing`: `E p`, `E (1-p)`, right when exponentially small (to `e^-300`);
+          `mass_square`, `mass_missing_square`, `mass_variance`
+        - `participation`: `E Σ q_ℓ²`; `bulk_mean`, `bulk_variance`: of `Σ q_ℓ σ(x_ℓ·v)`
+        - `log_partition`: `E log Z` of the bulk
+        - `logit`, `density`, `distribution` on `point`: the law of `log(p/(1-p))`, absolute error
+          about 1e-10 (NaN where `γβ√d < 0.3`, too narrow to be resolved)
+
+        Raises `InvalidArgument` for a prompt of one token or a batch of temperatures. Source:
+        Section 4 of dohmatob2025 (the limit); `docs/theory/attention-mass`.
+        """
+        from .attention_mass import attention
+
+        return attention(self, overlaps)
 
     def _apply(self, function: str, overlaps: Overlaps, scale: Any) -> Any:
         risk = self
@@ -146,55 +169,11 @@ class SoftmaxRisk(SingleLocationRisk):
                 (mean + size.wide * place - made.center) / made.width
                 for place in score_bends(reader, row, self.setting)
             )
-            z, weights = _score_nodes(mean, size.wide, made, kinks, coarse)
+            z, weights = score_nodes(mean, size.wide, made, kinks, coarse)
             fixed = self.coarse if coarse else self.fine
             given = from_window(made, fixed, size, reader, row[4], mean + size.wide * z)
         weights = weights * made.good
-        return _assembled(reader, row, self.setting, given, z, weights)
-
-
-def _score_nodes(
-    mean: Any, wide: Any, made: Window, kinks: tuple[Any, ...], coarse: bool
-) -> tuple[Any, Any]:
-    """Standardised scores, fixed while the score itself moves with them, and their weights."""
-    nodes = resolving_nodes(
-        (mean - made.center) / made.width,
-        wide / made.width,
-        kinks,
-        coarse=coarse,
-        panels=8,
-        order=20,
-        count=_SCORES,
-    )
-    return nodes.z, density(nodes.z) * nodes.weights
-
-
-def _assembled(
-    reader: Reader, row: Any, setting: Setting, given: Given, z: Any, weights: Any
-) -> tuple[Components, Any]:
-    """The risk `E (D - q σ(w) + S)²` in its parts, and the size of what cancels in it."""
-    own = given_score(reader, row, setting, z)
-    reading, size = reading_error(reader, row, setting)
-    missed = -2 * own.product * given.missed
-    lost = own.square * given.missed_square
-    cross = 2 * (own.error * given.bulk - own.value * given.cross)
-    informative = reading + jnp.sum(weights * (missed + lost))
-    mean, square = jnp.sum(weights * given.bulk), jnp.sum(weights * given.bulk_square)
-    magnitudes = jnp.abs(missed) + lost + 2 * jnp.abs(own.error * given.bulk)
-    magnitudes = magnitudes + 2 * jnp.abs(own.value * given.cross) + given.bulk_square
-    total = Components(
-        informative=informative,
-        bulk_variance=square - mean**2,
-        bulk_mean=mean**2,
-        cross=jnp.sum(weights * cross),
-        label_noise=setting.noise_std**2 + 0 * informative,
-    )
-    noise = setting.noise_std**2
-    if reader.polynomial:
-        return total, size + jnp.sum(weights * magnitudes) + noise
-    # products of links lose digits where they cancel, to rounding of the values themselves
-    scale = jnp.sum(weights * own.square) + size
-    return total, scale + jnp.sum(weights * magnitudes) + noise
+        return assembled(reader, row, self.setting, given, z, weights)
 
 
 def values_per_run(risk: SoftmaxRisk) -> int:
@@ -203,7 +182,7 @@ def values_per_run(risk: SoftmaxRisk) -> int:
     if risk.tabulated:
         return 16 * fixed.nodes
     bends = 2 * (len(reader.student.kinks) + len(reader.task.kinks))
-    scores = _SCORES if not bends else 160 * (1 + bends)
+    scores = SCORES if not bends else 160 * (1 + bends)
     held = scores * (fixed.window + (1 if reader.polynomial else 2000 if bends else 100))
     if reader.student.kinks:
         spread = fixed.panels if fixed.scores else 0

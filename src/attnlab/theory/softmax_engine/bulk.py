@@ -73,6 +73,7 @@ class Bulk(NamedTuple):
 
     - `tau`: nodes; `x`: scores of a token at its nodes; `scaled`: `N` times their weights
     - `power`: `B0^{N-1} dτ`; `root`: the square root of `(1 - 1/N) B0^{N-2} dτ`
+    - `survival`: `B0`
     - `good`: whether the grid holds everything
     """
 
@@ -81,6 +82,7 @@ class Bulk(NamedTuple):
     scaled: Float[Array, " k"]
     power: Float[Array, " n"]
     root: Float[Array, " n"]
+    survival: Float[Array, " n"]
     good: Any
 
 
@@ -121,7 +123,7 @@ def bulk_factors(fixed: Plan, size: Range) -> Bulk:
         x = step * np.arange(fixed.scores) - _REACH * held.spread
         good &= step <= 0.2
     scaled = jnp.exp(log_density(x, size) + jnp.log(step))
-    bulk = Bulk(tau, x, scaled, tau, tau, good)
+    bulk = Bulk(tau, x, scaled, tau, tau, tau, good)
     ones, share = jnp.ones_like(x), jnp.exp(-size.log_others)
     complement = sums(fixed, bulk, COMPLEMENT, ones) * share
     log_b0 = log_survival(complement, sums(fixed, bulk, SURVIVAL, ones) * share)
@@ -129,7 +131,7 @@ def bulk_factors(fixed: Plan, size: Range) -> Bulk:
     root = jnp.exp((0.5 * others - 1) * log_b0)
     root = root * jnp.sqrt(-jnp.expm1(-size.log_others) * fixed.step)
     power = jnp.exp((others - 1) * log_b0) * fixed.step
-    return bulk._replace(power=power, root=root)
+    return bulk._replace(power=power, root=root, survival=jnp.exp(log_b0))
 
 
 def log_density(x: Float[Array, "*n"], size: Range) -> Float[Array, "*n"]:
