@@ -162,6 +162,30 @@ def test_small_inverse_temperature_averages_over_the_tokens():
     assert float(exact(case)(al.Overlaps(*case[-5:]))) == pytest.approx(expected, rel=1e-7)
 
 
+SATURATED = HUGE._replace(dim=400, log_length=20.0, signal=0.9, token_std=0.3, beta=0.5)
+
+
+@pytest.mark.parametrize("case", [cases("linear")[4], SATURATED], ids=["linear", "saturated"])
+def test_attention(case):
+    """Masses, exponentially small ones with all their digits, and the bulk's own softmax."""
+    found = exact(case).attention(al.Overlaps(*case[-5:]))
+    tables = oracle.Tables(case)
+    masses, bulk = tables.masses(), tables.bulk()
+    for name, key in (("mass", "p"), ("mass_missing", "q"), ("mass_square", "pp")):
+        assert float(found[name]) == pytest.approx(math.exp(masses[key]), rel=1e-11)
+    assert float(found.participation) == pytest.approx(bulk["participation"], rel=1e-11)
+    assert float(found.bulk_mean) == pytest.approx(bulk["mean"], rel=1e-10)
+    spread = bulk["square"] - bulk["mean"] ** 2
+    assert float(found.bulk_variance) == pytest.approx(spread, rel=1e-8)
+    assert float(found.log_partition) == pytest.approx(bulk["log_partition"], rel=1e-10)
+    # the law of the logit, by a transform that decides it
+    logit, density = np.ravel(found.logit), np.ravel(found.density)
+    for x in np.quantile(logit, [0.35, 0.45, 0.5]):
+        kernel = np.exp(-np.exp(np.minimum(x - logit, 300.0)))
+        average = np.sum(kernel * density * np.gradient(logit))
+        assert average == pytest.approx(tables.laplace(x), abs=1e-9)
+
+
 def test_bad_input():
     task = al.SingleLocation(10, 20)
     for beta in (0.0, -1.0, math.nan, math.inf):
