@@ -20,7 +20,7 @@ from .._core.precision import float64, to_float64, to_numpy
 from ..students import Overlaps
 from .gaussian_nodes import REACH, density
 from .informative_token import Reader
-from .softmax_engine.bulk import LEAST_SPREAD, Plan, Range, bulk_factors, plan, windowed
+from .softmax_engine.bulk import LEAST_SPREAD, Plan, Range, bulk_factors, plan
 from .softmax_engine.lattice import FIRST, SECOND, STEP, SURVIVAL, dense_sums
 from .softmax_moments import Window, from_window, window
 
@@ -62,7 +62,7 @@ def attention(risk: SoftmaxRisk, overlaps: Overlaps) -> xarray.Dataset:
 
     if not isinstance(overlaps, Overlaps) or is_traced(*overlaps.stack().ravel()):
         raise InvalidArgument("overlaps", overlaps, "a concrete attnlab.Overlaps")
-    if np.ndim(risk.scale) or is_traced(risk.scale) or risk.fine.nodes == 0:
+    if np.ndim(risk.scale) or is_traced(risk.scale) or risk.fine.window == 0:
         allowed = "that of a prompt of several tokens at one concrete inverse temperature"
         raise InvalidArgument("risk", risk, allowed)
     shape = overlaps.shape
@@ -74,7 +74,6 @@ def attention(risk: SoftmaxRisk, overlaps: Overlaps) -> xarray.Dataset:
             Range(*(float(part) for part in size)),
             depth=_DEPTH,
             shared=float(size.spread) >= LEAST_SPREAD,
-            whole=False,
             step=_step(float(size.wide)),
         )
         made = _window(fixed, size)
@@ -154,7 +153,7 @@ def _averages(
     plain = made.first * made.root
     bulk = bulk_factors(fixed, size)
     all_of_it = bulk.power * bulk.survival  # B0^N dτ
-    (whole,) = windowed(fixed, size, bulk.tau[0], all_of_it)
+    whole = all_of_it[fixed.before :]
     kernels = (
         (SURVIVAL, made.first * made.power),
         (SURVIVAL, made.second * made.power + plain**2),

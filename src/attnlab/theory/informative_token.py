@@ -33,11 +33,16 @@ class Reader(NamedTuple):
         return None not in (self.student.polynomial, self.task.polynomial)
 
     @property
+    def bent(self) -> bool:
+        """Whether any link has kinks."""
+        return bool(self.student.kinks or self.task.kinks)
+
+    @property
     def kinked(self) -> bool:
         """Whether an average of both links has kinks and no closed form."""
         if self.student.name == self.task.name == "relu" or self.student.polynomial is not None:
             return False
-        return self.task.polynomial is None and bool(self.student.kinks or self.task.kinks)
+        return self.task.polynomial is None and self.bent
 
 
 class Informative(NamedTuple):

@@ -27,7 +27,6 @@ from .softmax_engine.bulk import (
     bulk_factors,
     first,
     second,
-    windowed,
 )
 from .softmax_engine.lattice import SURVIVAL, dense_sums, on_scores
 
@@ -111,13 +110,8 @@ def window(fixed: Plan, size: Range) -> Window:
     """The bulk's factors for any links. Pure, float64; derivatives in all of `size`."""
     bulk = bulk_factors(fixed, size)
     ones = jnp.ones_like(bulk.x)
-    held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
-    tau, power, root, one, two = windowed(
-        fixed,
-        held,
-        bulk.tau[0],
-        *(bulk.tau, bulk.power, bulk.root, first(fixed, bulk, ones), second(fixed, bulk, ones)),
-    )
+    whole = bulk.tau, bulk.power, bulk.root, first(fixed, bulk, ones), second(fixed, bulk, ones)
+    tau, power, root, one, two = (vector[fixed.before :] for vector in whole)
     mass = jax.lax.stop_gradient(one * power)
     center = jnp.sum(mass * tau) / jnp.sum(mass)
     width = jnp.sqrt(jnp.sum(mass * (tau - center) ** 2) / jnp.sum(mass))
@@ -142,12 +136,12 @@ def from_window(
         return links.mean(link, m, v, spacing=h), links.square(link, m, v, spacing=h)
 
     if link.kinks:
-        one, *two = kinked_sums(fixed, made.bulk, made.tau, size, link, rho, averages)
+        one, *kinked = kinked_sums(fixed, made.bulk, made.tau, size, link, rho, averages)
+        two = jnp.stack(kinked)
     else:
         value, square = averages(made.x / size.spread)
-        whole = first(fixed, made.bulk, value), second(fixed, made.bulk, jnp.stack([value, square]))
-        held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
-        one, two = windowed(fixed, held, made.tau_all[0], *whole)
+        one = first(fixed, made.bulk, value)[fixed.before :]
+        two = second(fixed, made.bulk, jnp.stack([value, square]))[:, fixed.before :]
     plain, rooted = made.first * made.root, one * made.root
     vectors = jnp.stack(
         [

@@ -42,6 +42,7 @@ _LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers sta
 _LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
 _COARSE = 1.15  # by which the second, coarser lattice is wider
 _BATCH_VALUES = 2**22  # float64 values held at once by a batch
+_ALMOST = 1 - 1e-15
 _KINKED = 1e-6  # relative accuracy of averages of two links where kinks meet
 _DEEP, _SHALLOW = 350.0, 45.0
 
@@ -72,13 +73,13 @@ class SoftmaxRisk(SingleLocationRisk):
         return sum(gaps, start=jnp.zeros(())) + floor * size
 
     def with_scale(self, scale: Any) -> SoftmaxRisk:
-        if self.fine.nodes == 0 or is_traced(scale):
+        if self.fine.window == 0 or is_traced(scale):
             return dataclasses.replace(self, scale=scale, prepared=None)
         own = np.asarray(scale, np.float64)
         return _built(self, own, own)
 
     def resolving(self, scales: Float[ArrayLike, " scales"]) -> SoftmaxRisk:
-        if self.fine.nodes == 0 or is_traced(self.scale):
+        if self.fine.window == 0 or is_traced(self.scale):
             return self
         return _built(self, np.asarray(self.scale), np.append(scales, self.scale))
 
@@ -123,11 +124,14 @@ class SoftmaxRisk(SingleLocationRisk):
     def _mapped(self, state: Any, scale: Any, coarse: bool) -> tuple[Components, Any]:
         shape = state.shape[:-1]
         # overlaps beyond 1 by rounding have no Gaussian law; the derivative is that of the identity
-        state = state - jax.lax.stop_gradient(state - jnp.clip(state, -1.0, 1.0))
+        most = np.ones(5)
+        if self.readers[0].bent:  # a kink seen without any blur has no derivative
+            most[3:] = _ALMOST
+        state = state - jax.lax.stop_gradient(state - jnp.clip(state, -most, most))
         rows = state.reshape(-1, 5)
         own = scale is None
         scale = jnp.asarray(self.scale if own else scale)
-        if self.fine.nodes == 0:
+        if self.fine.window == 0:
             out = jax.vmap(lambda row: self._alone(row, coarse))(rows)
         elif scale.ndim == 0:
             made = self.prepared if own and not coarse else None
@@ -216,8 +220,8 @@ def softmax_risk(task: SingleLocation, student: SoftmaxAttention) -> SoftmaxRisk
         root_dim=root,
         scale=scale,
         prepared=None,
-        fine=Plan(0, 0.0, None, 0, 0, 0.0),
-        coarse=Plan(0, 0.0, None, 0, 0, 0.0),
+        fine=Plan(0, 0, 0.0, None, 0, 0.0),
+        coarse=Plan(0, 0, 0.0, None, 0, 0.0),
         readers=_readers(task, student),
         tabulated=False,
     )
@@ -275,8 +279,7 @@ def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
     # only polynomials keep the digits of a risk that is exponentially small
     depth = _DEEP if reader.polynomial else _SHALLOW
     fine, coarse = (
-        plan(size, depth=depth, shared=shared, whole=tabulated, step=step)
-        for step in (STEP, STEP * _COARSE)
+        plan(size, depth=depth, shared=shared, step=step) for step in (STEP, STEP * _COARSE)
     )
     risk = dataclasses.replace(
         bare, scale=scale, prepared=None, fine=fine, coarse=coarse, tabulated=tabulated

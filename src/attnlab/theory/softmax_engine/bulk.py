@@ -43,19 +43,24 @@ _DEPTH = 5.0  # where N E min(1, A) = e^5, at most e^-70 is left of B0^N
 class Plan(NamedTuple):
     """What is fixed at compile time.
 
-    - `nodes`: of `τ`, a multiple of the block; `step` between them
+    - `before`, `window`: nodes of `τ` before and in the stretch where `B0^N` counts, multiples of
+      the block; `step` between them
     - `scores`: nodes of a bulk token's score; None: the lattice of `τ` itself
-    - `window`: nodes of `τ` at which any bulk token counts
     - `panels`: of the bulk's scores where a link has kinks
     - `depth`: the upper end of `τ` is where no bulk token counts, to `e^{-depth}`
     """
 
-    nodes: int
+    before: int
+    window: int
     step: float
     scores: int | None
-    window: int
     panels: int
     depth: float
+
+    @property
+    def nodes(self) -> int:
+        """Of the whole lattice of `τ`."""
+        return self.before + self.window
 
 
 class Range(NamedTuple):
@@ -86,22 +91,22 @@ class Bulk(NamedTuple):
     good: Any
 
 
-def plan(size: Range, *, depth: float, shared: bool, whole: bool, step: float = STEP) -> Plan:
+def plan(size: Range, *, depth: float, shared: bool, step: float = STEP) -> Plan:
     """Node counts for concrete sizes. With `shared` all scores, the informative token's too, are
-    nodes of the lattice of `τ`; else a bulk token's are nodes of their own. `whole`: the window is
-    all of the lattice."""
+    nodes of the lattice of `τ`; else a bulk token's are nodes of their own."""
     size = Range(*(np.asarray(value, np.float64) for value in size))
     low, start, high = _ends(np, size, depth, shared)
     most, block = float(np.max(size.spread)), block_size(step)
-    nodes, window = (
-        _few(math.ceil(np.max(high - end) / step) + 2, 2 * block) for end in (low, start)
+    before, window = (
+        _few(math.ceil(np.max(length) / step) + 2, 2 * block)
+        for length in (start - low, high - start)
     )
     if shared:
-        return Plan(nodes, step, None, nodes if whole else min(window, nodes), 0, depth)
+        return Plan(before, window, step, None, 0, depth)
     left, right = _bulk_ends(np, size.spread, start, high)
     pieces = _few(math.ceil(float(np.max((right - left) / _panel(np, size.spread)))), 16)
     scores = _few(math.ceil(128 * _own_reach(most) * max(1.0, most) / 24), 256)
-    return Plan(nodes, step, scores, min(window, nodes), pieces, depth)
+    return Plan(before, window, step, scores, pieces, depth)
 
 
 def _few(needed: int, unit: int) -> int:
@@ -113,8 +118,8 @@ def bulk_factors(fixed: Plan, size: Range) -> Bulk:
     """The bulk at the nodes of a plan. Pure, float64; derivatives in `spread`, `log_others`."""
     held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
     low, start, high = _ends(jnp, held, fixed.depth, fixed.scores is None)
-    tau = low + fixed.step * np.arange(fixed.nodes)
-    good = (tau[-1] >= high) & (start + fixed.step * (fixed.window - 1) >= high)
+    tau = start + fixed.step * (np.arange(fixed.nodes) - fixed.before)
+    good = (tau[0] <= low) & (tau[-1] >= high)
     if fixed.scores is None:
         x, step = tau, fixed.step
         good &= held.spread >= LEAST_SPREAD
@@ -156,16 +161,6 @@ def first(fixed: Plan, bulk: Bulk, f: Float[Array, "*batch k"]) -> Float[Array, 
 def second(fixed: Plan, bulk: Bulk, f: Float[Array, "*batch k"]) -> Float[Array, "*batch n"]:
     """`N E[A² e^{-A} f]` at all `τ`."""
     return sums(fixed, bulk, SECOND, f)
-
-
-def windowed(fixed: Plan, size: Range, low: Any, *vectors: Any) -> tuple[Any, ...]:
-    """`vectors` over `τ`, which begins at `low`, restricted to where any bulk token counts."""
-    _, start, _ = _ends(jnp, size, fixed.depth, fixed.scores is None)
-    index = jnp.floor((start - low) / fixed.step).astype(jnp.int32)
-    index = jnp.clip(index, 0, fixed.nodes - fixed.window)
-    return tuple(
-        jax.lax.dynamic_slice_in_dim(vector, index, fixed.window, axis=-1) for vector in vectors
-    )
 
 
 def split_scores(
