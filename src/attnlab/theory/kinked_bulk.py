@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import erf
+from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 
 from ..tasks import Link
@@ -56,7 +56,7 @@ def kinked_sums(
         return _dense(x, weights, tau, size, averages)
     rest = jnp.ones_like(bulk.x)
     for place in places:
-        rest = rest * (1 - _near(bulk.x, place))
+        rest = rest * _away(bulk.x, place)
     value, square = averages(bulk.x / size.spread)
     ones = first(fixed, bulk, (value * rest)[None])
     twos = second(fixed, bulk, jnp.stack([value, square]) * rest)
@@ -66,7 +66,7 @@ def kinked_sums(
         x, weights = panels(uniform, points, fine=fixed.step <= STEP)
         share = _near(x, place)
         for earlier in places[:index]:
-            share = share * (1 - _near(x, earlier))
+            share = share * _away(x, earlier)
         total = total + _dense(x, weights * share, tau, size, averages)
     return total
 
@@ -74,7 +74,12 @@ def kinked_sums(
 def _near(x: Any, place: Any) -> Any:
     """1 within `_HALF` of the place, 0 beyond `_WINDOW`, smooth on the lattice's scale."""
     low, high = (x - place + _HALF) / _EDGE, (x - place - _HALF) / _EDGE
-    return 0.5 * (erf(low) - erf(high))
+    return 0.5 * jnp.where(x > place, erfc(high) - erfc(low), erfc(-low) - erfc(-high))
+
+
+def _away(x: Any, place: Any) -> Any:
+    """`1 - _near`, with its own digits: the density of scores varies by many orders of magnitude."""
+    return 0.5 * (erfc((x - place + _HALF) / _EDGE) + erfc((place - x + _HALF) / _EDGE))
 
 
 def _dense(x: Any, weights: Any, tau: Any, size: Range, averages: Averages) -> Any:

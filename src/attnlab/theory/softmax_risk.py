@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 _LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers stay within float64
 _LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
 _COARSE = 1.15  # by which the second, coarser lattice is wider
-_BATCH_VALUES = 2**22  # float64 values held at once by a batch
+_BATCH_VALUES = (
+    2**20
+)  # float64 values that a batch holds at once; its derivative holds many times more
 _ALMOST = 1 - 1e-15
 _KINKED = 1e-6  # relative accuracy of averages of two links where kinks meet
 _DEEP, _SHALLOW = 350.0, 45.0
@@ -151,7 +153,9 @@ class SoftmaxRisk(SingleLocationRisk):
         size = max(1, min(runs, _BATCH_VALUES // values_per_run(self)))
         if size == runs:
             return jax.vmap(function)(*arguments)
-        return jax.lax.map(lambda row: function(*row), arguments, batch_size=size)
+        # a reverse pass runs each batch again: it must not keep what all of them have held
+        again = jax.checkpoint(lambda row: function(*row))
+        return jax.lax.map(again, arguments, batch_size=size)
 
     def _alone(self, row: Any, coarse: bool) -> tuple[Components, Any]:
         """A prompt of one token: all the weight is on it."""
