@@ -17,6 +17,28 @@ _REFERENCES = {
   publisher = {Princeton University Press},
   year      = {2008}
 }""",
+    "bouchaud1997": """\
+@article{bouchaud1997,
+  title   = {Universality classes for extreme-value statistics},
+  author  = {Bouchaud, Jean-Philippe and M{\\'e}zard, Marc},
+  journal = {Journal of Physics A: Mathematical and General},
+  volume  = {30},
+  number  = {23},
+  pages   = {7997--8015},
+  year    = {1997},
+  doi     = {10.1088/0305-4470/30/23/004}
+}""",
+    "derrida1981": """\
+@article{derrida1981,
+  title   = {Random-energy model: an exactly solvable model of disordered systems},
+  author  = {Derrida, Bernard},
+  journal = {Physical Review B},
+  volume  = {24},
+  number  = {5},
+  pages   = {2613--2626},
+  year    = {1981},
+  doi     = {10.1103/PhysRevB.24.2613}
+}""",
     "hoyer2017": """\
 @article{hoyer2017,
   title   = {xarray: {N-D} labeled arrays and datasets in {Python}},
@@ -92,6 +114,8 @@ _BEHIND = {
     "TransformerLayer": ("marion2025",),
     "Overlaps": ("marion2025", "dohmatob2025"),
     "population_risk": ("marion2025", "owen1956", "stein1981"),
+    "mean_field_risk": ("dohmatob2025", "derrida1981"),
+    "finite_random_energy": ("dohmatob2025", "derrida1981"),
     "monte_carlo_risk": ("marion2025",),
     "projected_gradient_descent": ("marion2025", "absil2008"),
     "stochastic_gradient_descent": ("marion2025", "absil2008"),
