@@ -40,9 +40,10 @@ class Reader(NamedTuple):
     @property
     def kinked(self) -> bool:
         """Whether an average of both links has kinks and no closed form."""
-        if self.student.name == self.task.name == "relu" or self.student.polynomial is not None:
-            return False
-        return self.task.polynomial is None and self.bent
+        bent = [link for link in (self.student, self.task) if link.kinks]
+        smooth = [link for link in (self.student, self.task) if not link.kinks]
+        closed = all(link.name == "relu" for link in bent)
+        return bool(bent) and not (closed and all(link.polynomial for link in smooth))
 
 
 class Informative(NamedTuple):
