@@ -51,5 +51,6 @@ from .setting import Components as Components
 from .small_heads import small_heads_distance as small_heads_distance
 from .small_heads import small_heads_risk_slope as small_heads_risk_slope
 from .softmax_engine import softmax_moments as softmax_moments
+from .softmax_risk import SoftmaxRisk as SoftmaxRisk
 from .wishart import MeanSpectrum as MeanSpectrum
 from .wishart import mean_spectrum as mean_spectrum

@@ -101,7 +101,7 @@ class SoftmaxRisk(SingleLocationRisk):
         Raises `InvalidArgument` for a prompt of one token or a batch of temperatures. Source:
         Section 4 of dohmatob2025 (the limit); `docs/theory/attention-mass`.
         """
-        from .attention_mass import attention
+        from .attention_law import attention
 
         return attention(self, overlaps)
 
