@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Theory = Literal["exact", "mean field", "refined"]
 _CHUNK = 16  # sizes at a time, always as many, so that their number does not recompile
 LARGEST_LOG_LENGTH = 600.0
+LARGEST_BETA = 2.5  # of maps and searches
 LARGEST_SPREAD = 99.0  # of the logits, β√d, that the exact risk takes
 
 
@@ -49,6 +50,21 @@ class Sizes(NamedTuple):
         """One row `(d, α, β, γ)` for each size."""
         parts = np.broadcast_arrays(*(np.asarray(part, np.float64) for part in self))
         return np.stack([part.ravel() for part in parts], axis=-1)
+
+
+def oracle_family(dim: float) -> Sizes:
+    """The extreme sizes of the oracle's maps and searches at `d`; up to d = 100 always the same."""
+    dim = max(dim, 100.0)
+    reach = min(LARGEST_BETA, LARGEST_SPREAD / math.sqrt(dim))
+    # the least β leaves the informative logit wide enough for the lattice
+    extremes = [
+        (size, alpha, beta, std)
+        for size in (10.0, dim)
+        for alpha in (0.04, 0.6)
+        for beta in (0.76 / math.sqrt(size), reach)
+        for std in (0.3, 0.98)
+    ]
+    return Sizes(*np.array(extremes).T)
 
 
 def check_longest(alpha: float, dim: float) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from .._config import Config
-from .exact import LARGEST_SPREAD, Sizes, oracle_mass
+from .exact import LARGEST_BETA, LARGEST_SPREAD, Sizes, oracle_family, oracle_mass
 
 if TYPE_CHECKING:
     import xarray
@@ -33,16 +33,16 @@ class TemperatureConfig(Config):
 
 
 def best_temperature(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
-    """The `β` in [1/(γ√d), 4] with the smallest oracle risk, to one percent, and that risk.
+    """The `β` in [0.8/(γ√d), 2.5] with the smallest oracle risk, to one percent, and that risk.
 
     Three rounds of a grid, each around the best of the one before. `sizes.beta` is not used.
     """
     dim, alpha, _, std = sizes
     shape = np.broadcast_shapes(*(np.shape(part) for part in (dim, alpha, std)))
     low = np.broadcast_to(0.8 / (std * np.sqrt(dim)), shape)
-    high = np.broadcast_to(np.minimum(4.0, LARGEST_SPREAD / np.sqrt(dim)), shape)
+    high = np.broadcast_to(np.minimum(LARGEST_BETA, LARGEST_SPREAD / np.sqrt(dim)), shape)
     low, high = np.log(low), np.log(high)
-    family = Sizes(np.max(dim), np.max(alpha), float(np.exp(high.max())), np.max(std))
+    family = oracle_family(float(np.max(dim)))
     for _ in range(3):
         grid = low[..., None] + (high - low)[..., None] * np.linspace(0.0, 1.0, _GRID)
         expanded = (np.asarray(part)[..., None] for part in (dim, alpha, std))
@@ -67,7 +67,7 @@ def run(config: TemperatureConfig) -> xarray.Dataset:
     sizes = Sizes(dims, alphas, 1.0, std)
     best, least = best_temperature(sizes)
     critical = np.sqrt(2 * alphas)
-    family = Sizes(np.max(dims), np.max(alphas), min(4.0, LARGEST_SPREAD / dims.max() ** 0.5), std)
+    family = oracle_family(float(np.max(dims)))
     clipped = np.maximum(critical, 0.8 / (std * np.sqrt(dims)))
     _, at_critical = oracle_mass(Sizes(dims, alphas, clipped, std), family=family)
     # below the lattice of the exact risk

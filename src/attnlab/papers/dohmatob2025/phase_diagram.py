@@ -13,14 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from .._config import Config
-from .exact import LARGEST_SPREAD, Sizes, oracle_mass
+from .exact import LARGEST_BETA, LARGEST_SPREAD, Sizes, oracle_family, oracle_mass
 
 if TYPE_CHECKING:
     import xarray
 
     from ...plotting.spec import Figure, Mark
 
-LARGEST_BETA = 2.5
 _NAMES = ("mass", "risk", "mass_at", "risk_at")
 _NARROWEST = 0.75  # least standard deviation of the informative logit, for the exact risk's lattice
 
@@ -56,8 +55,7 @@ def run(config: PhaseConfig) -> xarray.Dataset:
     for dim in config.dims:
         root = math.sqrt(dim)
         reach = min(LARGEST_BETA, LARGEST_SPREAD / root)
-        # sizes up to d = 100 share a program
-        family = Sizes(max(dim, 100), config.largest_alpha, min(reach, LARGEST_SPREAD / 10), 0.98)
+        family = oracle_family(dim)
         std = np.sqrt(noise)[:, None]
         steps = np.linspace(0.0, 1.0, config.temperatures)
         low = _NARROWEST / (std * root)
