@@ -1,13 +1,26 @@
 """Shared fixtures."""
 
 import gc
+import os
+import shutil
+import tempfile
 
 import hypothesis
 import pytest
 
+# most of the time goes into compilation, much of it of programs that another module or a process
+# that a test starts has compiled before: they go to files, one directory for each test process
+_PROGRAMS = tempfile.mkdtemp(prefix="attnlab-programs-")
+os.environ["JAX_COMPILATION_CACHE_DIR"] = _PROGRAMS
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
+
 # the same examples in every run: a test has a verdict, not a distribution of verdicts
 hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")
+
+
+def pytest_unconfigure():
+    shutil.rmtree(_PROGRAMS, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
