@@ -121,8 +121,9 @@ def figure(dataset: xarray.Dataset) -> Figure:
         panels=panels,
         caption=(
             "The limit d → ∞ prefers no β above β_c. The exact risk does: in short prompts it is "
-            "least at the slope 2c/(1 + γ²) of the log-likelihood ratio between the informative "
-            "token and a single rival, almost whatever d."
+            "least at 2c/(1 + γ²), the slope of the log-likelihood ratio by which one tells the "
+            "informative of two scores from their difference, almost whatever d. Curves end where the "
+            "best answer is 0."
         ),
         alt="Best inverse temperature against α for several noises, and risks at it and at β_c.",
     )
