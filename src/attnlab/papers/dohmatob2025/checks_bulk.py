@@ -48,7 +48,7 @@ def _exact(dims: np.ndarray, beta: np.ndarray, alpha: np.ndarray) -> Attention:
 
 def _dims(preset: str) -> np.ndarray:
     few = (100.0, 300.0, 1000.0)
-    return np.array(few if preset == "quick" else (100.0, 180.0, 300.0, 560.0, 1000.0))
+    return np.array(few if preset == "quick" else (30.0, 100.0, 180.0, 300.0, 1000.0))
 
 
 def free_energy(preset: str, seed: int) -> Outcome:
