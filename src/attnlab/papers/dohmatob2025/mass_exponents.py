@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ...plotting.spec import Figure, Mark
 
+_LEAST = 1e-290  # below, weights underflow
 _GROWTH = 1.25  # d and 1.25 d give a local rate
 
 
@@ -39,13 +40,14 @@ class ExponentsConfig(Config):
 
 def local_rates(sizes: Sizes, kappa: Any, family: Sizes | None = None) -> dict[str, np.ndarray]:
     """`-d log(.)/dd` between d and 1.25 d of `E p`, `E (1-p)` and `E (1-p)²`, and
-    `|E log(p/(1-p))|/d`, which is exact in closed form but for `E log Z`."""
+    `|E log(p/(1-p))|/d`, which is exact in closed form but for `E log Z`. NaN where a weight underflows."""
     dim = np.asarray(sizes.dim, np.float64)
     grown = sizes._replace(dim=_GROWTH * dim)
     found = [attention_at(one, kappa, family=family) for one in (sizes, grown)]
 
     def rate(name: str) -> np.ndarray:
-        first, second = (np.log(getattr(one, name)) for one in found)
+        values = (getattr(one, name) for one in found)
+        first, second = (np.log(np.where(value > _LEAST, value, np.nan)) for value in values)
         return (first - second) / ((_GROWTH - 1) * dim)
 
     logits = [_logit(one, at, kappa) for one, at in zip(found, (sizes, grown))]

@@ -96,14 +96,15 @@ def _mass(sizes: Sizes, family: Sizes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _half(alphas: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """The α at which `mass[dim, α, other]` falls through one half, by linear interpolation."""
+    """The α at which `mass[dim, α, other]` falls through one half, linear in the log-odds between points."""
     found = np.full((mass.shape[0], mass.shape[2]), np.nan)
     for index in np.ndindex(*found.shape):
-        column = mass[index[0], :, index[1]]
-        below = np.flatnonzero((column[1:] < 0.5) & (column[:-1] >= 0.5))
+        column = np.clip(mass[index[0], :, index[1]], 1e-12, 1 - 1e-12)
+        odds = np.log(column / (1 - column))
+        below = np.flatnonzero((odds[1:] < 0) & (odds[:-1] >= 0))
         if below.size:
             i = below[0]
-            share = (column[i] - 0.5) / (column[i] - column[i + 1])
+            share = odds[i] / (odds[i] - odds[i + 1])
             found[index] = alphas[i] + share * (alphas[i + 1] - alphas[i])
     return found
 

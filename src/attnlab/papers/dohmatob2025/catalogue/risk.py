@@ -20,7 +20,7 @@ EXPERIMENTS = (
         figure=f"{_ROOT}.risk_curves:figure",
         presets={
             "quick": {"points": 16, "samples": 1000},
-            "paper": {"length": 1000, "points": 100, "samples": 100_000, "sampled_points": 12},
+            "paper": {"length": 1000, "points": 100, "samples": 20_000, "sampled_points": 12},
         },
         expected=(
             "At κ = 0.4, β = 1.1 β_c the limit is 29 % above the exact risk at d = 26 and 12 % at d = 260; "
@@ -39,7 +39,7 @@ EXPERIMENTS = (
         config=f"{_ROOT}.finite_size:FiniteSizeConfig",
         run=f"{_ROOT}.finite_size:run",
         figure=f"{_ROOT}.finite_size:figure",
-        presets={"quick": {"points": 9}, "paper": {"points": 40, "largest_dim": 4000}},
+        presets={"quick": {"points": 9}, "paper": {"points": 40}},
         expected=(
             "At d = 1000, α = 0.1, limit minus exact: -0.0099 in the condensed dark phase (predicted "
             "-0.0099), +0.62 with ρ = 0.3 (0.64), -0.058 at β_c (-0.056), -0.18 at cκ = ψ (-0.24 in the "
