@@ -123,7 +123,8 @@ def mass_exponents(preset: str, seed: int) -> Outcome:
             f"κ = {dark_kappa.tolist()}: rates {np.round(exact[:4], 4).tolist()}, printed "
             f"{np.round(printed[:4], 4).tolist()}. Retrieval, β/β_c = 0.7, 0.95, 1.5, 3: "
             f"{np.round(exact[4:], 4).tolist()}, printed {np.round(printed[4:], 4).tolist()}; from "
-            "β_c on no temperature speeds it up."
+            "β_c on no temperature speeds it up. Nor does p over the sigmoid tend to 1 in probability: "
+            "the logarithm of that ratio fluctuates by γβ√d."
         ),
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _THEORIES: tuple[tuple[Theory, str], ...] = (
     ("exact", "exact"),
     ("mean field", "limit d → ∞"),
-    ("refined", "refined, finite d"),
+    ("refined", "refined"),
 )
 
 
