@@ -19,7 +19,7 @@ EXPERIMENTS = (
         run=f"{_ROOT}.risk_curves:run",
         figure=f"{_ROOT}.risk_curves:figure",
         presets={
-            "quick": {"points": 16, "samples": 1000},
+            "quick": {"points": 16, "samples": 4000},
             "paper": {"length": 1000, "points": 100, "samples": 20_000, "sampled_points": 12},
         },
         expected=(
