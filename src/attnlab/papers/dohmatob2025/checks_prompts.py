@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...claims import Check, Outcome
@@ -14,9 +16,21 @@ def open_finite_sample(preset: str, seed: int) -> Outcome:
     runs = 40 if preset == "paper" else 12
     few, many = 3.0, 20.0
     dim = 16
-    sizes = {"dim": dim, "runs": runs, "steps": 400, "step_size": 0.1, "seed": seed}
-    short = run(FiniteSampleConfig(lengths=(5,), ratios=(few, many), **sizes)).isel(length=0)
-    long = run(FiniteSampleConfig(lengths=(20,), ratios=(many,), **sizes)).isel(length=0)
+
+    def trained(length: int, ratios: tuple[float, ...]) -> Any:
+        config = FiniteSampleConfig(
+            dim=dim,
+            beta=1.0,
+            lengths=(length,),
+            ratios=ratios,
+            runs=runs,
+            steps=400,
+            step_size=0.1,
+            seed=seed,
+        )
+        return run(config).isel(length=0)
+
+    short, long = trained(5, (few, many)), trained(20, (many,))
     over = short.risk.values[:, :, -1] - float(short.teacher_risk)
     beyond = long.risk.values[:, :, -1] - float(long.teacher_risk)
     learned = short.nu.values[:, :, -1] > 0.9
