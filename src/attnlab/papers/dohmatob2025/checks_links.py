@@ -113,7 +113,7 @@ def manifold_invariant(preset: str, seed: int) -> Outcome:
         near = found[2 * runs :].reshape(runs, 2, 3)
         sideways[link] = np.abs(near[:, 0] - near[:, 1]).max(axis=0) / (2 * step)
     even = {link: float(sideways[link].max()) for link in links}
-    relu = dict(zip(NAMES[2:], sideways["relu"], strict=True))
+    relu = dict(zip(NAMES[2:], sideways[links[-1]], strict=True))
     checks = [
         Check.bound(f"largest slope off M, {link} link", even[link], upper=1e-8) for link in links
     ]
@@ -127,8 +127,8 @@ def manifold_invariant(preset: str, seed: int) -> Outcome:
         evidence=(
             Check.bound("largest slope off M, odd and even links", [even[link] for link in links[:-1]], upper=1e-8),
             Check.bound("largest change of the risk under the reflection", [lopsided[link] for link in links[:-1]], upper=1e-10),
-            Check.bound("the same for ReLU", lopsided["relu"], lower=0.01),
-            Check.bound("largest slope off M for ReLU", even["relu"], lower=0.01),
+            Check.bound("the same for ReLU", lopsided[links[-1]], lower=0.01),
+            Check.bound("largest slope off M for ReLU", even[links[-1]], lower=0.01),
         ),
         notes=(
             f"Exact risk, d = 20, L = 20, β = 1; {runs} points of M and as many off it. ReLU's largest slopes on M are "
