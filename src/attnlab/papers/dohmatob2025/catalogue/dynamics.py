@@ -42,8 +42,8 @@ EXPERIMENTS = (
         figure=f"{_ROOT}.global_figure:figure",
         presets={
             "quick": {
-                "runs": 48, "steps": 6000, "spreads": (1.5, 2.0, 6.0), "dims": (5, 20, 50),
-                "lengths": (5, 100, 1000, 10_000),
+                "runs": 48, "steps": 5000, "spreads": (1.5, 2.0, 6.0), "dims": (5, 20, 50),
+                "lengths": (5, 100, 10_000),
             },
             "paper": {
                 "runs": 500, "steps": 100_000,
@@ -54,7 +54,7 @@ EXPERIMENTS = (
         },
         expected=(
             "From M all runs reach the teacher, given time. From uniform starts at d = 20, L = 100, β√d = 1.5 "
-            "0.69 do and 0.28 end at the swapped pair κ = 0.508, ν = -0.580, θ = ±0.815, η = ±0.861, a "
+            "0.69 ± 0.06 do and 0.28 end at the swapped pair κ = 0.508, ν = -0.580, θ = ±0.815, η = ±0.861, a "
             "minimum 0.167 above the teacher's risk (smallest eigenvalue 0.027); it is gone at β√d = 3. "
             "At L = 10⁴ nearly all are still on the plateau."
         ),
@@ -72,7 +72,7 @@ EXPERIMENTS = (
         run=f"{_ROOT}.links:run",
         figure=f"{_ROOT}.links:figure",
         presets={
-            "quick": {"links": ("linear", "quadratic", "relu")},
+            "quick": {"links": ("linear", "quadratic", "relu"), "manifold_points": 4, "points": 13},
             "paper": {"points": 101, "manifold_points": 200},
         },
         expected=(

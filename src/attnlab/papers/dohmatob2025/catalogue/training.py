@@ -41,14 +41,14 @@ EXPERIMENTS = (
         run=f"{_ROOT}.finite_sample:run",
         figure=f"{_ROOT}.finite_sample:figure",
         presets={
-            "quick": {"steps": 600, "runs": 6},
+            "quick": {"steps": 500, "runs": 4, "ratios": (2.0, 20.0)},
             "paper": {
                 "dim": 50, "lengths": (5, 20, 80), "ratios": (1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
                 "beta": 0.8, "step_size": 0.02, "steps": 8000, "runs": 20,
             },
         },
         expected=(
-            "d = 20, β = 1: median test risk at L = 5 about 0.98, 0.09, 0.036 for n/d = 2, 6, 20 (teacher 0.021); "
+            "d = 20, β = 1, 800 steps, 8 runs: median test risk at L = 5 about 0.98, 0.09, 0.036 for n/d = 2, 6, 20 (teacher 0.021); "
             "at L = 20 1.10, 1.10, 0.10 (teacher 0.076). Where n/d is small the training risk is near 0."
         ),
     ),
@@ -64,11 +64,11 @@ EXPERIMENTS = (
         run=f"{_ROOT}.softmax_vs_pointwise:run",
         figure=f"{_ROOT}.softmax_vs_pointwise:figure",
         presets={
-            "quick": {"steps": 800, "runs": 6, "lengths": (5, 30)},
+            "quick": {"steps": 500, "runs": 4, "lengths": (5, 20)},
             "paper": {"dim": 100, "lengths": (5, 20, 100), "steps": 20_000, "runs": 20, "step_sizes": (5e-3, 5e-3)},
         },
         expected=(
-            "d = 40, 16 000 prompts: at L = 5 softmax reaches 0.0017 (teacher 0.0006), erf 0.165 (teacher 0.171); at "
+            "d = 40, 1000 steps of 16 prompts, 8 runs: at L = 5 softmax reaches 0.0017 (teacher 0.0006), erf 0.165 (teacher 0.171); at "
             "L = 50 0.010 (teacher 0.0064) against 0.57 (teacher 0.42). Softmax pays with a plateau first, "
             "longer the longer the prompt."
         ),
