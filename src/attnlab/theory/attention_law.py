@@ -34,6 +34,7 @@ _POINTS = 257  # of the law's grid
 _LEAST_WIDTH = 0.3  # of the informative logit, for its law to be resolved
 _NODES = 1024  # of the informative score, times a power of 2
 _FINEST = 0.5  # distance of these nodes, in units of the score
+_FARTHEST = 1e4  # informative scores that a grid can hold
 _EMPTY = -1e6  # a score that takes no weight
 
 
@@ -74,15 +75,19 @@ def attention(risk: SoftmaxRisk, overlaps: Overlaps) -> xarray.Dataset:
             Range(*(float(part) for part in size)),
             depth=_DEPTH,
             shared=float(size.spread) >= LEAST_SPREAD,
+            informative=False,
             step=_step(float(size.wide)),
         )
         made = _window(fixed, size)
         center = scale * exact.root_dim * exact.setting.shift
+        if not center + REACH * size.wide <= _FARTHEST:
+            allowed = f"such that informative scores, bounded by {float(center):.3g}, stay below {_FARTHEST:g}"
+            raise InvalidArgument("signal", risk.setting.shift / risk.root_dim, allowed)
         span = _span(to_numpy(made), Range(*to_numpy(tuple(size))), float(center))
         means = _averages(fixed, size, made, risk.readers[0], rows_, center, *span)
         means, made, size, center = to_numpy((means, made, size, center))
-    law = [_law(made, size, center * row[0]) for row in rows]
-    logit, dens, below = (np.stack(part) for part in zip(*law, strict=True))
+    law = np.array([_law(made, size, center * row[0]) for row in rows])
+    logit, dens, below = np.moveaxis(law.reshape(-1, 3, _POINTS), 1, 0)
     runs = ("run",) if len(shape) == 1 else tuple(f"run_{i}" for i in range(len(shape)))
     found: Any = AttentionMass(*(part.reshape(shape) for part in means))
     small = found.missed < 0.5
@@ -103,7 +108,7 @@ def attention(risk: SoftmaxRisk, overlaps: Overlaps) -> xarray.Dataset:
     variables: dict[str, Any] = {name: (runs, value) for name, value in data.items()}
     grid = {"logit": logit, "density": dens, "distribution": below}
     for name, value in grid.items():
-        variables[name] = ((*runs, "point"), value.reshape(*shape, -1))
+        variables[name] = ((*runs, "point"), value.reshape(*shape, _POINTS))
     return xarray.Dataset(variables, attrs={"method": risk.method})
 
 

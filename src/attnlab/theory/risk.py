@@ -164,6 +164,8 @@ class SingleLocationRisk(eqx.Module):
             raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
         if scale is not None and not is_traced(scale):
             scale = _checked_scale(scale, overlaps.shape)
+        elif scale is None and not is_traced(self.scale):
+            _check_fits(self.scale, overlaps.shape)
         given = (self, overlaps.stack(), scale)
         if self.own_derivative and function == "value_of" and is_traced(*jax.tree.leaves(given)):
             return _traced_value(given)
@@ -224,17 +226,23 @@ def _slopes(leaves: list[Any], still: Any, tree: Any) -> list[Any]:
 
 def _checked_scale(scale: Any, shape: tuple[int, ...]) -> np.ndarray:
     values = positive("scale", scale)
+    _check_fits(values, shape)
+    return values
+
+
+def _check_fits(scale: Any, shape: tuple[int, ...]) -> None:
     try:
-        np.broadcast_to(values, shape)
+        np.broadcast_to(scale, shape)
     except ValueError:
         allowed = f"one number, or an array that broadcasts to the overlaps' shape {shape}"
         raise InvalidArgument("scale", scale, allowed) from None
-    return values
 
 
 def positive(name: str, value: Any) -> np.ndarray:
     """`value` as an array of positive numbers; raises `InvalidArgument` naming it."""
     array = np.asarray(value)
+    if array.size == 0:
+        raise InvalidArgument(name, value, "a positive number, or a non-empty array of them")
     for entry in array.ravel():
         check_real(name, entry, low=0.0, low_open=True)
     return array.astype(np.float64)

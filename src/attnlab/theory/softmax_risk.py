@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers stay within float64
 _LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
+_FARTHEST = 2e4  # informative scores up to which a lattice holds them all
+_NO_BULK = Plan(0, 0, 0.0, None, False, 0, 0.0)  # of a prompt of one token
 _COARSE = 1.15  # by which the second, coarser lattice is wider
 _BATCH_VALUES = (
     2**20
@@ -224,12 +226,12 @@ def softmax_risk(task: SingleLocation, student: SoftmaxAttention) -> SoftmaxRisk
         root_dim=root,
         scale=scale,
         prepared=None,
-        fine=Plan(0, 0, 0.0, None, 0, 0.0),
-        coarse=Plan(0, 0, 0.0, None, 0, 0.0),
+        fine=_NO_BULK,
+        coarse=_NO_BULK,
         readers=_readers(task, student),
         tabulated=False,
     )
-    if others is not None and not is_traced(others) and others == -math.inf:
+    if not is_traced(others) and others == -math.inf:
         return bare
     return _built(bare, scale, scale)
 
@@ -280,10 +282,12 @@ def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
         raise InvalidArgument("scale", (float(np.min(scales)), float(np.max(scales))), allowed)
     reader = bare.readers[0]
     tabulated = shared and reader.polynomial and bool(np.min(spread) * std >= LEAST_SPREAD)
+    tabulated &= bool(np.max(size.center + 9 * size.wide) <= _FARTHEST)
     # only polynomials keep the digits of a risk that is exponentially small
     depth = _DEEP if reader.polynomial else _SHALLOW
     fine, coarse = (
-        plan(size, depth=depth, shared=shared, step=step) for step in (STEP, STEP * _COARSE)
+        plan(size, depth=depth, shared=shared, informative=tabulated, step=step)
+        for step in (STEP, STEP * _COARSE)
     )
     risk = dataclasses.replace(
         bare, scale=scale, prepared=None, fine=fine, coarse=coarse, tabulated=tabulated

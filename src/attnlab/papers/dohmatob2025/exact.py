@@ -97,7 +97,13 @@ def resolving_risk(rows: np.ndarray, theory: Theory, link: str) -> Any:
     plans = {}
     for name in ("fine", "coarse"):
         own = getattr(risk, name)
-        plans[name] = plan(size, depth=own.depth, shared=own.scores is None, step=own.step)
+        plans[name] = plan(
+            size,
+            depth=own.depth,
+            shared=own.scores is None,
+            informative=own.informative,
+            step=own.step,
+        )
     return dataclasses.replace(risk, prepared=None, **plans)
 
 

@@ -40,7 +40,7 @@ def attention_at(sizes: Sizes, kappa: Any = 1.0, *, family: Sizes | None = None)
     rows = Sizes(*(np.broadcast_to(part, shape) for part in sizes)).rows()
     rows = np.concatenate([rows, np.broadcast_to(kappa, shape).reshape(-1, 1)], axis=1)
     largest = rows[:, :4] if family is None else np.concatenate([rows[:, :4], family.rows()])
-    fixed = plan(score_range(np, largest.T), depth=_DEPTH, shared=True)
+    fixed = plan(score_range(np, largest.T), depth=_DEPTH, shared=True, informative=True)
     found = []
     with float64():
         for start in range(0, len(rows), _CHUNK):

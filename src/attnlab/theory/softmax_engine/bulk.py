@@ -46,6 +46,7 @@ class Plan(NamedTuple):
     - `before`, `window`: nodes of `τ` before and in the stretch where `B0^N` counts, multiples of
       the block; `step` between them
     - `scores`: nodes of a bulk token's score; None: the lattice of `τ` itself
+    - `informative`: whether the lattice holds the informative token's scores too
     - `panels`: of the bulk's scores where a link has kinks
     - `depth`: the upper end of `τ` is where no bulk token counts, to `e^{-depth}`
     """
@@ -54,6 +55,7 @@ class Plan(NamedTuple):
     window: int
     step: float
     scores: int | None
+    informative: bool
     panels: int
     depth: float
 
@@ -91,22 +93,22 @@ class Bulk(NamedTuple):
     good: Any
 
 
-def plan(size: Range, *, depth: float, shared: bool, step: float = STEP) -> Plan:
-    """Node counts for concrete sizes. With `shared` all scores, the informative token's too, are
-    nodes of the lattice of `τ`; else a bulk token's are nodes of their own."""
+def plan(size: Range, *, depth: float, shared: bool, informative: bool, step: float = STEP) -> Plan:
+    """Node counts for concrete sizes. With `shared` a bulk token's scores are nodes of the lattice
+    of `τ`, else nodes of their own; with `informative` the informative token's are on it too."""
     size = Range(*(np.asarray(value, np.float64) for value in size))
-    low, start, high = _ends(np, size, depth, shared)
+    low, start, high = _ends(np, size, depth, informative)
     most, block = float(np.max(size.spread)), block_size(step)
     before, window = (
         _few(math.ceil(np.max(length) / step) + 2, 2 * block)
         for length in (start - low, high - start)
     )
     if shared:
-        return Plan(before, window, step, None, 0, depth)
+        return Plan(before, window, step, None, informative, 0, depth)
     left, right = _bulk_ends(np, size.spread, start, high)
     pieces = _few(math.ceil(float(np.max((right - left) / _panel(np, size.spread)))), 16)
     scores = _few(math.ceil(128 * _own_reach(most) * max(1.0, most) / 24), 256)
-    return Plan(before, window, step, scores, pieces, depth)
+    return Plan(before, window, step, scores, informative, pieces, depth)
 
 
 def _few(needed: int, unit: int) -> int:
@@ -117,7 +119,7 @@ def _few(needed: int, unit: int) -> int:
 def bulk_factors(fixed: Plan, size: Range) -> Bulk:
     """The bulk at the nodes of a plan. Pure, float64; derivatives in `spread`, `log_others`."""
     held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
-    low, start, high = _ends(jnp, held, fixed.depth, fixed.scores is None)
+    low, start, high = _ends(jnp, held, fixed.depth, fixed.informative)
     tau = start + fixed.step * (np.arange(fixed.nodes) - fixed.before)
     good = (tau[0] <= low) & (tau[-1] >= high)
     if fixed.scores is None:
@@ -168,7 +170,7 @@ def split_scores(
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """Gauss-Legendre nodes and weights for a bulk token's score, split at `points` too."""
     held = Range(*jax.lax.stop_gradient(tuple(jnp.asarray(value) for value in size)))
-    _, start, high = _ends(jnp, held, fixed.depth, fixed.scores is None)
+    _, start, high = _ends(jnp, held, fixed.depth, fixed.informative)
     left, right = _bulk_ends(jnp, held.spread, start, high)
     return panels(
         left + (right - left) * np.linspace(0.0, 1.0, fixed.panels + 1),
@@ -196,11 +198,11 @@ def _own_reach(spread: Any) -> Any:
     return 2 * _REACH + 2 * spread
 
 
-def _ends(xp: Any, size: Range, depth: float, shared: bool) -> tuple[Any, Any, Any]:
+def _ends(xp: Any, size: Range, depth: float, informative: bool) -> tuple[Any, Any, Any]:
     """Ends of the lattice, and between them the `τ` from which on `B0^N` counts."""
     spread, log_others = size.spread, size.log_others
     highest = size.center + 9 * size.wide
-    low = -xp.maximum(_REACH * spread, highest if shared else 0.0) - 6
+    low = -xp.maximum(_REACH * spread, highest if informative else 0.0) - 6
 
     def level(depth: Any) -> Any:
         """Where `N E min(1, A)` has fallen to `e^{-depth}`."""
@@ -218,4 +220,4 @@ def _ends(xp: Any, size: Range, depth: float, shared: bool) -> tuple[Any, Any, A
 def _bulk_ends(xp: Any, spread: Any, start: Any, high: Any) -> tuple[Any, Any]:
     """Between which scores a bulk token can matter to `τ` in `[start, high]`."""
     left = xp.maximum(xp.minimum(start, spread**2) - 9.5 * spread, -_REACH * spread)
-    return left, xp.minimum(high + 5, _REACH * spread + xp.maximum(2 * spread**2, high))
+    return left, xp.minimum(high + 5, _REACH * spread + 2 * spread**2)
