@@ -204,3 +204,11 @@ def test_bad_input():
         al.population_risk(al.SingleLocation(10, log_length=700.0), al.SoftmaxAttention(1.0))
     with pytest.raises(al.InvalidArgument, match="scale"):
         risk_of("linear").at_scale(0.0)
+
+
+@pytest.mark.parametrize("log_length", [9.0, 100.0])
+def test_cold_long_prompts_lose_no_weight(log_length):
+    """The weights add up where few of very many tokens share them: the lattice begins in time."""
+    task = al.SingleLocation(100, log_length=log_length, token_std=0.5)
+    shares = al.population_risk(task, al.SoftmaxAttention(10.0)).attention(al.Overlaps(0.0, 1.0))
+    assert abs(float(shares.mass + shares.mass_missing) - 1) < 1e-12

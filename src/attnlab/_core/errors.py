@@ -94,6 +94,13 @@ def _dtype(value: Any) -> Any:
     return getattr(value, "dtype", None)
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """`value` if it is True or False; raises `InvalidArgument`."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(name, value, "True or False")
+    return value
+
+
 def check_choice(name: str, value: Any, options: Iterable[str]) -> str:
     """`value` if it is one of `options`; raises `InvalidArgument` with the nearest option."""
     known = sorted(options)

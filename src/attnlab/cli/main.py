@@ -89,7 +89,15 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         # κ, √ and ± have to pass whatever the locale; what it cannot show is replaced.
         sys.stdout.reconfigure(errors="replace")
-    app(prog_name="attnlab")
+    try:
+        app(prog_name="attnlab")
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:
+            # a compilation that still runs in a thread would outlive the interpreter, and crash
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
 
 
 def _one_line(message: Warning | str, *_: Any, **__: Any) -> str:

@@ -50,6 +50,8 @@ def check_start(overlaps: Any) -> np.ndarray:
     if is_traced(*(getattr(overlaps, name) for name in NAMES)):
         raise InvalidArgument("overlaps", overlaps, "concrete: descents run outside of jit")
     start = runs_of(overlaps)
+    if not start.size:
+        raise InvalidArgument("overlaps", overlaps, "one start at least")
     if not np.isfinite(start).all():
         raise InvalidArgument("overlaps", overlaps, "finite")
     return start

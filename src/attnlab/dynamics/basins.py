@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._core.errors import InvalidArgument, check_integer, check_real
+from .._core.errors import InvalidArgument, check_flag, check_integer, check_real
 from .._core.keys import check_key
 from ..students import Overlaps
 from ..students.overlaps import NAMES
@@ -84,6 +84,9 @@ def basins(
     steps = check_integer("steps", steps, minimum=1)
     check_real("radius", radius, low=0.0, low_open=True, high=1.0)
     fractions = _levels(levels)
+    check_flag("on_manifold", on_manifold)
+    if step_size is not None:
+        step_size = check_real("step_size", step_size, low=0.0, low_open=True)
     if starts is None:
         draw = Overlaps.on_manifold if on_manifold else Overlaps.on_sphere
         starts = draw(key, dim, runs=runs)

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from .._core.errors import InvalidArgument, check_integer
-from .._core.precision import float64, to_float64
+from .._core.errors import check_flag, check_integer
+from .._core.precision import check_dtype, float64, to_float64
 from ..students import Overlaps
 from ..tasks import SingleLocation
 from ..tasks.single_location import check_single_location, sampleable_length
@@ -126,8 +126,8 @@ def empirical_gradient_descent(
     n_prompts = check_integer("n_prompts", n_prompts, minimum=1)
     if batch_size is not None:
         batch_size = check_integer("batch_size", batch_size, minimum=1, maximum=n_prompts)
-    if not isinstance(shared_prompts, bool):
-        raise InvalidArgument("shared_prompts", shared_prompts, "True or False")
+    check_flag("shared_prompts", shared_prompts)
+    check_dtype(dtype)
     sets = 1 if shared_prompts else runs
     copies = sets if batch_size is None else max(sets, runs * batch_size // n_prompts)
     check_memory("n_prompts", n_prompts, copies * length * task.dim, dtype)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._core.errors import InvalidArgument, check_integer, check_real
+from .._core.errors import InvalidArgument, check_flag, check_integer, check_real
 from .._core.keys import check_key, key_words
 from ..students import Overlaps
 from ..theory import SingleLocationRisk
@@ -75,7 +75,7 @@ def smoothness(
     points = check_integer("points", points, minimum=_KEPT)
     rounds = check_integer("rounds", rounds, minimum=1)
     margin = check_real("margin", margin, low=1.0)
-    if on_manifold and dim < 4:
+    if check_flag("on_manifold", on_manifold) and dim < 4:
         raise InvalidArgument("dim", dim, "at least 4 on M, to hold all of its overlaps")
     near = min(dim, 4)
     if on_manifold:

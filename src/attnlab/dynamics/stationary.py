@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._core.errors import check_integer, check_real
+from .._core.errors import check_flag, check_integer, check_real
 from .._core.keys import check_key
 from .._core.precision import float64, to_float64
 from ..students import Overlaps
@@ -65,6 +65,7 @@ def stationary_points(
     starts = check_integer("starts", starts, minimum=1)
     descents = check_integer("descents", descents, minimum=0, maximum=starts)
     check_real("tolerance", tolerance, low=0.0, low_open=True)
+    check_flag("on_manifold", on_manifold)
     near = min(dim, 4)
     draw = Overlaps.on_manifold if on_manifold else Overlaps.on_sphere
     first = np.stack(draw(key, near, runs=starts).to_vectors(near), axis=1)

@@ -29,7 +29,9 @@ class FiniteSampleConfig(Config):
     beta: float = Field(1.0, gt=0, description="inverse temperature β")
     step_size: float = Field(0.05, gt=0, description="step size of the descent")
     steps: int = Field(800, ge=1, description="number of full-batch steps")
-    runs: int = Field(8, ge=1, description="starts on M with κ >= 0, each with its own prompts")
+    runs: int = Field(
+        8, ge=1, le=10_000, description="starts on M with κ >= 0, each with its own prompts"
+    )
 
 
 def ahead(key: Any, dim: int, runs: int) -> Overlaps:

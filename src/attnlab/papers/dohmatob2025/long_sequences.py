@@ -25,7 +25,7 @@ class LongConfig(Config):
         (50, 200), min_length=1, description="dimensions d"
     )
     token_std: float = Field(0.5**0.5, gt=0.1, lt=1, description="γ of the informative token")
-    longest: float = Field(50.0, gt=math.log(10.0), le=500, description="largest log L")
+    longest: float = Field(50.0, gt=math.log(10.0), le=300, description="largest log L")
     points: int = Field(12, ge=3, le=200, description="lengths, evenly in log L from L = 10")
     temperatures: int = Field(20, ge=5, le=200, description="inverse temperatures tried")
 

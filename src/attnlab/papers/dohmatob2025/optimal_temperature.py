@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from .._config import Config
 from .exact import LARGEST_BETA, LARGEST_SPREAD, Sizes, oracle_family, oracle_mass
@@ -30,6 +30,12 @@ class TemperatureConfig(Config):
     points: int = Field(24, ge=3, le=200, description="number of lengths")
     smallest_alpha: float = Field(0.04, ge=0.04, le=0.5, description="smallest α = log L / d")
     largest_alpha: float = Field(0.5, gt=0.04, le=0.6, description="largest α")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.smallest_alpha >= self.largest_alpha:
+            raise ValueError("smallest_alpha must be below largest_alpha")
+        return self
 
 
 def best_temperature(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from .._config import Config
 from .exact import Sizes, Theory, risks_at
@@ -44,6 +44,12 @@ class CurvesConfig(Config):
     points: int = Field(25, ge=5, le=400, description="points of each curve")
     samples: int = Field(4000, ge=100, description="sampled prompts per point")
     sampled_points: int = Field(7, ge=2, le=100, description="points that are sampled too")
+
+    @model_validator(mode="after")
+    def _two_paths(self) -> Self:
+        if self.cold == self.warm:
+            raise ValueError("cold and warm must differ")
+        return self
 
 
 def path(kappa: np.ndarray, nu: float, misread: float) -> Overlaps:

@@ -30,7 +30,9 @@ class BudgetConfig(Config):
         (2e-2, 2e-2),
         description="step sizes of softmax and of erf attention; the latter times 5/L for L > 5",
     )
-    runs: int = Field(8, ge=1, description="starts, uniform on the spheres, the same for both")
+    runs: int = Field(
+        8, ge=1, le=10_000, description="starts, uniform on the spheres, the same for both"
+    )
 
 
 def best_students(dim: int, length: int) -> tuple[Any, Any]:

@@ -212,7 +212,9 @@ def _ends(xp: Any, size: Range, depth: float, informative: bool) -> tuple[Any, A
 
     # Φ(-√(2y)) < e^-y: where all tokens are lower than that of a few, with probability e^-75
     few = -spread * xp.minimum(xp.sqrt(150 * xp.exp(-log_others)), _REACH)
-    start = xp.where(log_others > _DEPTH + 3, level(-_DEPTH), few) - 6
+    # of a Gaussian tail at √(2 log N), what is beyond is less than its exponential by this factor
+    mills = xp.log(1 + xp.sqrt(4 * math.pi * xp.maximum(log_others, 0.0)))
+    start = xp.where(log_others > _DEPTH + 3, level(-_DEPTH - mills), few) - 6
     sure = xp.maximum(level(_MARGIN), highest + _MARGIN)
     return low, xp.maximum(start, low), xp.minimum(xp.maximum(level(depth), level(_MARGIN)), sure)
 
