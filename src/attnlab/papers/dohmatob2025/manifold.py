@@ -4,7 +4,8 @@ On M the value `w = x·v` is independent of the scores, so
 
     R = γ² (1 - 2ν E p + E p²) + E Σ_bulk p² + ε² .
 
-Slopes along the edges `ν = ±1` then decide all of the dynamics on M.
+Slopes along the edges `ν = ±1` then decide all of the dynamics on M. Source:
+`docs/theory/softmax-landscape`.
 """
 
 from __future__ import annotations
