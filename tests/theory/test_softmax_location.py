@@ -207,8 +207,10 @@ def test_bad_input():
 
 
 @pytest.mark.parametrize("log_length", [9.0, 100.0])
-def test_cold_long_prompts_lose_no_weight(log_length):
-    """The weights add up where few of very many tokens share them: the lattice begins in time."""
-    task = al.SingleLocation(100, log_length=log_length, token_std=0.5)
-    shares = al.population_risk(task, al.SoftmaxAttention(10.0)).attention(al.Overlaps(0.0, 1.0))
+def test_tokens_that_are_all_alike_share_the_attention(log_length):
+    """Without a signal no token is special, so that `E p = 1/L`: few of very many tokens hold the
+    weight here, and none of it may be lost."""
+    task = al.SingleLocation(100, log_length=log_length, signal=0.0, token_std=1.0)
+    shares = al.population_risk(task, al.SoftmaxAttention(10.0)).attention(al.Overlaps(0.3, 1.0))
+    assert abs(float(shares.mass) * np.exp(log_length) - 1) < 1e-10
     assert abs(float(shares.mass + shares.mass_missing) - 1) < 1e-12

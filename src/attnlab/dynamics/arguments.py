@@ -43,15 +43,16 @@ def check_pace(
     return Pace(sizes, steps, save_every, check_schedule(schedule, steps))
 
 
-def check_start(overlaps: Any) -> np.ndarray:
-    """The starts as `(runs, 5)`; raises `InvalidArgument` for NaN or for anything else."""
+def check_start(overlaps: Any, *, some: bool = False) -> np.ndarray:
+    """The starts as `(runs, 5)`, with `some` at least one; raises `InvalidArgument` for NaN or for
+    anything else."""
     if not isinstance(overlaps, Overlaps):
         raise InvalidArgument("overlaps", overlaps, "an attnlab.Overlaps")
     if is_traced(*(getattr(overlaps, name) for name in NAMES)):
         raise InvalidArgument("overlaps", overlaps, "concrete: descents run outside of jit")
     start = runs_of(overlaps)
-    if not start.size:
-        raise InvalidArgument("overlaps", overlaps, "one start at least")
+    if some and not len(start):
+        raise InvalidArgument("overlaps", overlaps, "one point at least")
     if not np.isfinite(start).all():
         raise InvalidArgument("overlaps", overlaps, "finite")
     return start

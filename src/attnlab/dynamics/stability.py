@@ -49,7 +49,7 @@ def convergence_rates(
     check_risk(risk)
     step_size = check_real("step_size", step_size, low=0.0, low_open=True)
     near = min(check_integer("dim", dim, minimum=2), 4)
-    start = Overlaps.unstack(check_start(overlaps))
+    start = Overlaps.unstack(check_start(overlaps, some=True))
     out = classify(risk, np.stack(start.to_vectors(near), axis=1), dim)
     worst = float(out.gradient_norm.max())
     if worst > 1e-6 * max(1.0, abs(risk.teacher)):
@@ -140,7 +140,7 @@ def transverse_stability(
       stretched a perturbation since step 0 (the exact product of its Jacobians).
     """
     check_risk(risk)
-    start = check_start(overlaps)
+    start = check_start(overlaps, some=True)
     if np.abs(start[:, 2:]).max() > 1e-12:
         raise InvalidArgument("overlaps", overlaps, "on M: theta = eta = rho = 0")
     off = leaving(risk, start)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from .._core.errors import check_integer, check_real
+from .._core.errors import check_integer, check_real, is_traced
 from ..tasks.links import Link, get_link
 
 
@@ -62,5 +62,7 @@ class SoftmaxAttention(eqx.Module):
         beta: Any = self.inverse_temperature
         if inverse_temperature is not None:
             beta = inverse_temperature
+            if not is_traced(beta):
+                beta = check_real("inverse_temperature", beta, low=0.0, low_open=True)
         weights = jax.nn.softmax(beta * root * scores, axis=-1)
         return jnp.sum(weights * self.link(values), axis=-1)

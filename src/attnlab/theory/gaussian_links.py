@@ -172,7 +172,7 @@ def _numeric_mean(function: Function, kinks: Any, m: Any, v: Any, spacing: float
         return _smooth_mean(function, m, v, spacing)
     # the density carries the derivative, so a kinked or stepping function is never differentiated
     s = jnp.sqrt(jnp.maximum(v, _TINY))
-    nodes = resolving_nodes(m, s, kinks, panels=12, order=16)  # also for means far from the kinks
+    nodes = resolving_nodes(m, s, kinks, panels=8, order=16)  # also for means far from the kinks
     _, weights = attached(nodes, m, s)
     return jnp.sum(function(nodes.b) * weights, axis=-1)
 

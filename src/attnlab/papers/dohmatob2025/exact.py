@@ -70,7 +70,8 @@ def oracle_family(dim: float) -> Sizes:
 def check_longest(alpha: float, dim: float) -> None:
     """Raises `ValueError`, for a configuration, where `log L = αd` exceeds what is exact."""
     if alpha * dim > LARGEST_LOG_LENGTH:
-        raise ValueError(f"at most {LARGEST_LOG_LENGTH / dim:.4g} for d = {dim:g} (log L <= 600)")
+        most = LARGEST_LOG_LENGTH / dim
+        raise ValueError(f"alpha must be at most {most:.4g}: log L = αd <= 600 at d = {dim:g}")
 
 
 def resolving_risk(rows: np.ndarray, theory: Theory, link: str) -> Any:

@@ -99,8 +99,8 @@ def run(config: BudgetConfig) -> xarray.Dataset:
 
 def figure(dataset: xarray.Dataset) -> Figure:
     """Learning curves of both students for each length."""
+    from ...plotting.marks import spread
     from ...plotting.spec import Axis, Figure, Mark, Panel, Rule
-    from ..marion2025.descent import spread
 
     batch = dataset.attrs["batch_size"]
     panels = []

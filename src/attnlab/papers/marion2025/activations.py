@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, field_validator
 
+from ...plotting.marks import spread
 from .._config import Config
-from .descent import spread
 
 if TYPE_CHECKING:
     import xarray

@@ -152,18 +152,8 @@ def _step_axis() -> Any:
     return Axis("step / 1000")
 
 
-def spread(
-    x: Any, values: np.ndarray, label: str | None, role: Any, dash: bool = False
-) -> list[Mark]:
-    """The median of `values` `(run, x)` as a line in its 10-90 % band."""
-    from ...plotting.spec import Band, Line
-
-    low, middle, high = np.quantile(values, (0.1, 0.5, 0.9), axis=0)
-    marks: list[Mark] = [] if len(values) < 2 else [Band(x, low, high, role=role)]
-    return [*marks, Line(x, middle, label=label, role=role, dash=dash)]
-
-
 def _risk(dataset: xarray.Dataset) -> Panel:
+    from ...plotting.marks import spread
     from ...plotting.spec import Axis, Line, Panel
 
     x = dataset.step.values / 1000
@@ -175,6 +165,7 @@ def _risk(dataset: xarray.Dataset) -> Panel:
 
 
 def _overlaps(dataset: xarray.Dataset) -> Panel:
+    from ...plotting.marks import spread
     from ...plotting.spec import Axis, Panel
 
     x = dataset.step.values / 1000
@@ -202,6 +193,7 @@ def _paths(dataset: xarray.Dataset) -> Panel:
 
 
 def _distance(dataset: xarray.Dataset) -> Panel:
+    from ...plotting.marks import spread
     from ...plotting.spec import Axis, Panel
 
     x = dataset.step.values / 1000

@@ -74,8 +74,8 @@ def run(config: FiniteSampleConfig) -> xarray.Dataset:
 
 def figure(dataset: xarray.Dataset) -> Figure:
     """Population and training risk against the size of the training set, and the paths."""
+    from ...plotting.marks import spread
     from ...plotting.spec import Axis, Figure, Line, Panel, Rule
-    from .descent import spread
 
     n = dataset.n_prompts.values
     last = dataset.isel(step=-1)

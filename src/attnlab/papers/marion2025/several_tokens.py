@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from ...plotting.marks import spread
 from .._config import Config
-from .descent import spread
 
 if TYPE_CHECKING:
     import xarray
