@@ -71,7 +71,7 @@ def check_longest(alpha: float, dim: float) -> None:
     """Raises `ValueError`, for a configuration, where `log L = αd` exceeds what is exact."""
     if alpha * dim > LARGEST_LOG_LENGTH:
         most = LARGEST_LOG_LENGTH / dim
-        raise ValueError(f"alpha must be at most {most:.4g}: log L = αd <= 600 at d = {dim:g}")
+        raise ValueError(f"with alpha at most {most:.4g}, so that log L <= 600 at d = {dim:g}")
 
 
 def resolving_risk(rows: np.ndarray, theory: Theory, link: str) -> Any:

@@ -37,7 +37,7 @@ class FiniteSizeConfig(Config):
     @model_validator(mode="after")
     def _within_reach(self) -> Self:
         if self.smallest_dim >= self.largest_dim:
-            raise ValueError("smallest_dim must be below largest_dim")
+            raise ValueError("with smallest_dim below largest_dim")
         check_longest(self.alpha, self.largest_dim)
         return self
 

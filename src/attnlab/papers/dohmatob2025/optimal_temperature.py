@@ -34,7 +34,7 @@ class TemperatureConfig(Config):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.smallest_alpha >= self.largest_alpha:
-            raise ValueError("smallest_alpha must be below largest_alpha")
+            raise ValueError("with smallest_alpha below largest_alpha")
         return self
 
 

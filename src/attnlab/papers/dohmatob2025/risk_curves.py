@@ -48,7 +48,7 @@ class CurvesConfig(Config):
     @model_validator(mode="after")
     def _two_paths(self) -> Self:
         if self.cold == self.warm:
-            raise ValueError("cold and warm must differ")
+            raise ValueError("with cold and warm different")
         return self
 
 
