@@ -20,7 +20,15 @@ from .._core.precision import float64, to_float64, to_numpy
 from ..students import Overlaps
 from .gaussian_nodes import REACH, density
 from .informative_token import Reader
-from .softmax_engine.bulk import LEAST_SPREAD, Plan, Range, bulk_factors, plan
+from .softmax_engine.bulk import (
+    LEAST_SPREAD,
+    Plan,
+    Range,
+    all_beyond,
+    bulk_factors,
+    log_partition,
+    plan,
+)
 from .softmax_engine.lattice import FIRST, SECOND, STEP, SURVIVAL, dense_sums
 from .softmax_moments import Window, from_window, window
 
@@ -78,11 +86,11 @@ def attention(risk: SoftmaxRisk, overlaps: Overlaps) -> xarray.Dataset:
             informative=False,
             step=_step(float(size.wide)),
         )
-        made = _window(fixed, size)
         center = scale * exact.root_dim * exact.setting.shift
         if not center + REACH * size.wide <= _FARTHEST:
             allowed = f"such that informative scores, bounded by {float(center):.3g}, stay below {_FARTHEST:g}"
             raise InvalidArgument("signal", risk.setting.shift / risk.root_dim, allowed)
+        made = _window(fixed, size)
         span = _span(to_numpy(made), Range(*to_numpy(tuple(size))), float(center))
         means = _averages(fixed, size, made, risk.readers[0], rows_, center, *span)
         means, made, size, center = to_numpy((means, made, size, center))
@@ -157,8 +165,7 @@ def _averages(
     step = (top - bottom) / (count - 1)
     plain = made.first * made.root
     bulk = bulk_factors(fixed, size)
-    all_of_it = bulk.power * bulk.survival  # B0^N dτ
-    whole = all_of_it[fixed.before :]
+    whole = all_beyond(bulk)[fixed.before :]
     kernels = (
         (SURVIVAL, made.first * made.power),
         (SURVIVAL, made.second * made.power + plain**2),
@@ -177,7 +184,6 @@ def _averages(
     mass = jnp.where(sure, 1 - missed, mass)
     mass_square = jnp.where(sure, 1 - 2 * missed + missed_square, mass_square)
     tables = jnp.stack([mass, mass_square, missed, missed_square])
-    log_partition = jnp.sum(fixed.step * jnp.exp(-jnp.exp(-bulk.tau)) - all_of_it)
     participation = jnp.sum(made.second * made.power)
 
     def one(row: Any) -> Any:
@@ -189,7 +195,7 @@ def _averages(
     masses, mean, square = jax.lax.map(one, rows)
     runs = jnp.zeros_like(mean)
     p, p_square, q, q_square = masses
-    shared = participation + runs, mean, square, log_partition + runs
+    shared = participation + runs, mean, square, log_partition(fixed, bulk) + runs
     return AttentionMass(p, p_square, q, q_square, *shared)
 
 

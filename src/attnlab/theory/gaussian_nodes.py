@@ -115,10 +115,16 @@ def bends(kinks: tuple[float, ...], mean: Any, std: Any, overlap: Any) -> tuple[
     """Both ends of the stretch of standardised scores on which a function of `mean + std (overlap z
     + √(1 - overlap²) Z)` with `kinks` bends, averaged over `Z`: blurred over `√(1 - overlap²)`, it
     becomes a kink again as the overlap nears 1."""
-    steep = jnp.where(overlap < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(overlap), 1e-9)
-    blur = jnp.sqrt(jnp.maximum(1 - overlap**2, 0.0)) / jnp.abs(steep)
+    steep, blur = seen_through(overlap)
     places = [(kink - mean) / (std * steep) for kink in kinks]
     return tuple(place + side * REACH * blur for place in places for side in (-1.0, 1.0))
+
+
+def seen_through(overlap: Any) -> tuple[Any, Any]:
+    """The slope of `overlap z + √(1 - overlap²) Z` in `z`, never 0, and over which stretch of `z` a
+    kink of a function of it is blurred."""
+    steep = jnp.where(overlap < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(overlap), 1e-9)
+    return steep, jnp.sqrt(jnp.maximum(1 - overlap**2, 0.0)) / jnp.abs(steep)
 
 
 def attached(nodes: Nodes, mean: Any, std: Any) -> tuple[Any, Any]:

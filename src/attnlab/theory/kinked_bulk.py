@@ -18,7 +18,7 @@ from jax.scipy.special import erfc
 from jaxtyping import Array, Float
 
 from ..tasks import Link
-from .gaussian_nodes import REACH
+from .gaussian_nodes import REACH, seen_through
 from .softmax_engine.bulk import (
     Bulk,
     Plan,
@@ -90,7 +90,6 @@ def _dense(x: Any, weights: Any, tau: Any, size: Range, averages: Averages) -> A
 
 def _bends(link: Link, rho: Any, size: Range) -> tuple[Any, Any]:
     """Where in the scores kinks lie, and points that resolve their blur."""
-    steep = jnp.where(rho < 0, -1.0, 1.0) * jnp.maximum(jnp.abs(rho), 1e-9)
-    blur = jnp.sqrt(jnp.maximum(1 - rho**2, 0.0)) / jnp.abs(steep)
+    steep, blur = seen_through(rho)
     places = size.spread * jnp.asarray(link.kinks) / steep
     return places, (places[:, None] + size.spread * blur * _AROUND).ravel()

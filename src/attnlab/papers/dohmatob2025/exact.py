@@ -126,7 +126,7 @@ def at_size(risk: Any, row: Any) -> Any:
 
     dim, alpha, beta, std = (row[i] for i in range(4))
     shift = jnp.sqrt(dim * (1 - std**2))
-    others = alpha * dim + jnp.log(-jnp.expm1(-alpha * dim))
+    others = score_range(jnp, row).log_others
     changes: dict[str, Any] = {"setting": Setting(shift, std, jnp.exp(others), 0.0 * shift)}
     if hasattr(risk, "log_others"):
         changes |= {"log_others": others, "root_dim": jnp.sqrt(dim), "prepared": None}

@@ -71,14 +71,14 @@ def _averages(fixed: Any, row: Any) -> Any:
     import jax.numpy as jnp
 
     from ...theory.gaussian_nodes import density
-    from ...theory.softmax_engine.bulk import bulk_factors, first, second
+    from ...theory.softmax_engine.bulk import all_beyond, bulk_factors, first, log_partition, second
     from ...theory.softmax_engine.lattice import FIRST, SECOND, SURVIVAL, lattice_sums
 
     size = score_range(jnp, row[:4])
     bulk = bulk_factors(fixed, size)
     ones = jnp.ones_like(bulk.x)
     one, two = first(fixed, bulk, ones), second(fixed, bulk, ones)
-    whole = bulk.power * bulk.survival  # B0^N dτ
+    whole = all_beyond(bulk)
     law = density((bulk.tau - size.center * row[4]) / size.wide) * fixed.step / size.wide
 
     def averaged(kernel: Any, values: Any) -> Any:
@@ -92,6 +92,6 @@ def _averages(fixed: Any, row: Any) -> Any:
         "mass_square": averaged(SECOND, whole),
         "missing_square": averaged(SURVIVAL, two * bulk.power + (one * bulk.root) ** 2),
         "participation": jnp.sum(two * bulk.power),
-        "log_partition": jnp.sum(fixed.step * jnp.exp(-jnp.exp(-bulk.tau)) - whole),
+        "log_partition": log_partition(fixed, bulk),
     }
     return Attention(**found)

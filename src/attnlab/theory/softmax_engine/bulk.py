@@ -141,6 +141,16 @@ def bulk_factors(fixed: Plan, size: Range) -> Bulk:
     return bulk._replace(power=power, root=root, survival=jnp.exp(log_b0))
 
 
+def all_beyond(bulk: Bulk) -> Float[Array, " n"]:
+    """`B0^N dτ`, the chance that `log Z` and a Gumbel variable stay below `τ`."""
+    return bulk.power * bulk.survival
+
+
+def log_partition(fixed: Plan, bulk: Bulk) -> Float[Array, ""]:
+    """`E log Z`."""
+    return jnp.sum(fixed.step * jnp.exp(-jnp.exp(-bulk.tau)) - all_beyond(bulk))
+
+
 def log_density(x: Float[Array, "*n"], size: Range) -> Float[Array, "*n"]:
     """`log` of `N` times the density of a bulk token's score."""
     scale = jnp.log(size.spread * math.sqrt(2 * math.pi))
