@@ -10,6 +10,8 @@ import pytest
 import attnlab as al
 from attnlab.errors import InvalidArgument
 from attnlab.tasks import kac_murdock_szego
+from attnlab.testing.in_context import check_in_context_laws
+from attnlab.testing.invariants import Invariants
 
 KEY = jax.random.key(4)
 SUPPORTS = ((0, 1, 2, 3), (2, 3, 4, 5))
@@ -50,6 +52,43 @@ def test_one_task_has_the_stated_law(covariance):
     z = np.concatenate([np.ravel(x) for x in zs])
     assert np.abs(z).max() < 4.5
     assert 0.6 < np.mean(z**2) < 1.6
+
+
+def test_a_prior_is_the_covariance_of_the_coefficients():
+    prior = 3 * kac_murdock_szego(4, -0.6)
+    n = 40_000
+    task = al.InContextRegression(4, 3, prior=prior)
+    prompts = task.sample(KEY, n)
+    beta = np.asarray(prompts.beta, float)
+    second = beta.T @ beta / n
+    error = np.sqrt((np.outer(np.diag(prior), np.diag(prior)) + prior**2) / n)
+    assert np.abs((second - prior) / error).max() < 4.5
+    # the laws that users can check know it
+    found = Invariants("task")
+    check_in_context_laws(found, task, prompts)
+    two = al.InContextRegression(4, 3, prior=prior, supports=[[0, 1], [1, 3]])
+    check_in_context_laws(found, two, two.sample(KEY, n))
+    assert not found.violations
+    object.__setattr__(task, "prior", 1.1 * prior)
+    check_in_context_laws(found, task, prompts)
+    assert list(found.violations) == ["coefficients"]
+    same = al.InContextRegression(4, 3, prior=np.eye(4) / 4).sample(KEY, 100)
+    for left, right in zip(same, al.InContextRegression(4, 3).sample(KEY, 100)):
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5)
+
+
+def test_theory_of_the_default_prior_refuses_others():
+    task = al.InContextRegression(3, 4, prior=np.eye(3))
+    for refused in (
+        lambda: al.population_risk(task, al.KernelHeads([0.1], [1.0])),
+        lambda: al.population_risk(task, al.KernelHeads(np.ones((1, 3)), [1.0])),
+        lambda: al.theory.approximate_risk(task, al.KernelHeads([0.1], [1.0])),
+        lambda: al.estimators.bayes_risk(task),
+        lambda: al.estimators.gradient_descent_risk(task, step=0.1, steps=2),
+        lambda: al.estimators.independent_tasks_risk(task),
+    ):
+        with pytest.raises(InvalidArgument, match="prior"):
+            refused()
 
 
 @pytest.mark.parametrize("coefficients", ["shared", "independent"])
@@ -143,6 +182,8 @@ def test_the_matrix_of_kac_murdock_and_szego():
         ({"covariance": np.eye(3, dtype=bool)}, "covariance"),
         ({"covariance": 1e101 * np.eye(3)}, "entries up to 1e.100"),
         ({"noise_std": 2e6}, "noise_std"),
+        ({"prior": np.eye(2)}, "prior"),
+        ({"prior": np.zeros((3, 3))}, "prior"),
         ({"supports": [[0, 3]]}, "supports"),
         ({"supports": [[-1]]}, "supports"),
         ({"supports": [[0], []]}, "supports"),

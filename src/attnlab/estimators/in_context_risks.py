@@ -51,7 +51,7 @@ def gradient_descent_risk(
     step = check_real("step", step)
     steps = check_integer("steps", steps, minimum=0)
     if steps != 1:
-        _check_single(task)
+        _check_single(task)  # which knows the default prior only
     with np.errstate(over="ignore", invalid="ignore"):
         risk = _descent_risk(task, inverse, step, steps, debiased, key, samples)
     if not (math.isfinite(risk.value) and math.isfinite(risk.error)):
@@ -201,9 +201,11 @@ def ordinary_least_squares_risk(
 
 
 def zero_prediction_risk(task: InContextRegression) -> float:
-    """The risk of predicting 0: `σ² + tr Σ/d`, summed over the tasks if there are several."""
-    check_in_context(task)
-    levels = task.support_mask @ np.diag(task.covariance_matrix) / task.dim
+    """The risk of predicting 0: `σ² + tr WΣ`, summed over the tasks if there are several."""
+    check_in_context(task, any_prior=True)
+    # E (β·x)² of each task; only coordinates that it reads
+    product = task.prior_matrix * task.covariance_matrix
+    levels = np.einsum("ni,ij,nj->n", task.support_mask, product, task.support_mask)
     return float(np.sum(levels)) + task.n_outputs * task.noise_std**2
 
 

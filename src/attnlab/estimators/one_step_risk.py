@@ -28,22 +28,22 @@ def one_step_risk(
     task: InContextRegression, metric: np.ndarray, *, debiased: bool, mask: np.ndarray | None = None
 ) -> EstimatorRisk:
     """The risk for `A = metric`, summed over the tasks whose coordinates `mask` `(N, d)` tells."""
-    check_in_context(task)
-    sigma, d, length = task.covariance_matrix, task.dim, task.length
+    check_in_context(task, any_prior=True)
+    sigma, length = task.covariance_matrix, task.length
     m = length - 1 if debiased else length
     mask = task.support_mask if mask is None else mask
     noise = task.noise_std**2
     spread = metric.T @ sigma @ metric  # E(prediction)² weighs Aᵀ Σ A
     terms = []
     for row in mask:
-        prior = np.diag(row)
+        prior = task.prior_matrix * np.outer(row, row)
         level = float(np.trace(prior @ sigma))
         square = m * (m + 1) * sigma @ prior @ sigma + m * level * sigma
         terms += [
             noise,
-            level / d,
-            -2 * m / length / d * float(np.trace(sigma @ metric @ sigma @ prior)),
-            float(np.trace(spread @ square)) / d / length**2,
+            level,
+            -2 * m / length * float(np.trace(sigma @ metric @ sigma @ prior)),
+            float(np.trace(spread @ square)) / length**2,
             noise * m / length**2 * float(np.trace(spread @ sigma)),
         ]
     return closed_form(*terms)
@@ -57,13 +57,19 @@ def optimal_preconditioner(
         Γ = ((L+1)/L) Σ + ((tr Σ + dσ²)/L) I,       debiased:  Γ = Σ + ((tr Σ + dσ²)/L) I
 
     For several tasks that share it, `I` becomes `B⁻¹ Σ_n (tr(ΣB_n) + dσ²)`, with `B_n` the
-    coordinates of task `n` and `B` their sum.
+    coordinates of task `n` and `B` their sum. For a single task with another prior `W` the
+    last term is `((tr(WΣ) + σ²)/L) W⁻¹` (Theorem 1 of ahn2023 for `W = I` without noise).
 
-    Raises `InvalidArgument` for several tasks that leave a coordinate out.
+    Raises `InvalidArgument` for several tasks that leave a coordinate out, or with a prior.
     Source: eq. (B.6) of he2025; `docs/theory/in-context-risks`.
     """
-    check_in_context(task)
+    check_in_context(task, any_prior=task.supports is None)
     sigma = task.covariance_matrix
+    if task.prior is not None:
+        m = task.length - 1 if debiased else task.length
+        signal_and_noise = float(np.trace(task.prior_matrix @ sigma)) + task.noise_std**2
+        inverse = np.linalg.inv(task.prior_matrix)
+        return ((m + 1) * sigma + signal_and_noise * inverse) / task.length
     mask = task.support_mask
     counts = mask.sum(0)
     if not np.all(counts > 0):
@@ -85,15 +91,15 @@ def one_step_optimum(
     inverse = inverse_of(task, preconditioner)
     sigma, mask = task.covariance_matrix, task.support_mask
     m = task.length - 1 if debiased else task.length
-    noise, d = task.noise_std**2, task.dim
+    noise = task.noise_std**2
     spread = inverse.T @ sigma @ inverse
     slope = square = 0.0
     for row in mask:
-        prior = np.diag(row)
+        prior = task.prior_matrix * np.outer(row, row)
         level = float(np.trace(prior @ sigma))
-        slope += float(np.trace(sigma @ inverse @ sigma @ prior)) / d
-        square += (m + 1) * float(np.trace(spread @ sigma @ prior @ sigma)) / d
-        square += (level / d + noise) * float(np.trace(spread @ sigma))
+        slope += float(np.trace(sigma @ inverse @ sigma @ prior))
+        square += (m + 1) * float(np.trace(spread @ sigma @ prior @ sigma))
+        square += (level + noise) * float(np.trace(spread @ sigma))
     return task.length * slope / square
 
 
@@ -143,7 +149,7 @@ def independent_tasks_risk(
 
 def inverse_of(task: InContextRegression, preconditioner: Any) -> np.ndarray:
     """`Γ⁻ᵀ`, checked; the identity for None."""
-    check_in_context(task)
+    check_in_context(task, any_prior=True)
     if preconditioner is None:
         return np.eye(task.dim)
     allowed = f"a finite, invertible matrix of shape {(task.dim, task.dim)}"

@@ -76,7 +76,7 @@ def as_tokens(
 class InContextRegression(eqx.Module):
     """Linear regression from the examples of the prompt.
 
-        x_ℓ, x_q ~ N(0, Σ),   β ~ N(0, I/d),   y_ℓ = β·x_ℓ + σ ξ_ℓ,   predict y_q = β·x_q + σ ξ_q
+        x_ℓ, x_q ~ N(0, Σ),   β ~ N(0, W),   y_ℓ = β·x_ℓ + σ ξ_ℓ,   predict y_q = β·x_q + σ ξ_q
 
     With `supports` there are `N` tasks on the same covariates; task `n` reads only the
     coordinates in `S_n`. The loss of several tasks is the sum of their squared errors; it includes
@@ -89,6 +89,8 @@ class InContextRegression(eqx.Module):
     - `noise_std`: `σ >= 0`, at most 1e6; default `√0.1`.
     - `covariance`: `Σ`, symmetric and positive definite, `(d, d)`, entries up to 1e100;
       default: the identity.
+    - `prior`: the covariance `W` of the coefficients, as `covariance`; default: `I/d`, as he2025
+      has it. ahn2023 has the identity. Theory that knows the default only refuses others.
     - `supports`: for each task its coordinates, counted from 0; not empty, without repeats.
     - `coefficients`: `"shared"`, one `β` for all tasks (Definition B.1 of he2025), or
       `"independent"`, a `β` for each. One task's law, hence the summed loss, is the same in both.
@@ -103,6 +105,8 @@ class InContextRegression(eqx.Module):
     noise_std: float
     covariance: np.ndarray | None
     factor: np.ndarray | None
+    prior: np.ndarray | None
+    prior_factor: np.ndarray | None
     supports: Supports | None = eqx.field(static=True)
     coefficients: Literal["shared", "independent"] = eqx.field(static=True)
 
@@ -113,13 +117,15 @@ class InContextRegression(eqx.Module):
         *,
         noise_std: float = math.sqrt(0.1),
         covariance: Any = None,
+        prior: Any = None,
         supports: Iterable[Iterable[int]] | None = None,
         coefficients: Literal["shared", "independent"] = "shared",
     ):
         self.dim = check_integer("dim", dim, minimum=1)
         self.length = check_integer("length", length, minimum=1)
         self.noise_std = check_real("noise_std", noise_std, low=0.0, high=_LARGEST_NOISE)
-        self.covariance, self.factor = _covariance(covariance, self.dim)
+        self.covariance, self.factor = _covariance("covariance", covariance, self.dim)
+        self.prior, self.prior_factor = _covariance("prior", prior, self.dim)
         self.supports = None if supports is None else _supports(supports, self.dim)
         check_choice("coefficients", coefficients, ("shared", "independent"))
         self.coefficients = coefficients
@@ -133,6 +139,11 @@ class InContextRegression(eqx.Module):
     def covariance_matrix(self) -> np.ndarray:
         """`Σ`, the identity included, `(d, d)`."""
         return np.eye(self.dim) if self.covariance is None else np.asarray(self.covariance)
+
+    @property
+    def prior_matrix(self) -> np.ndarray:
+        """`W`, the covariance of the coefficients before supports cut them, `(d, d)`."""
+        return np.eye(self.dim) / self.dim if self.prior is None else np.asarray(self.prior)
 
     @property
     def support_mask(self) -> np.ndarray:
@@ -174,9 +185,13 @@ class InContextRegression(eqx.Module):
         ends = [sum(sizes[: i + 1]) for i in range(len(sizes) - 1)]
         z = standard_normals(key, (sum(sizes), batch)).astype(dtype)
         x, xq, beta, noise, noise_q = jnp.split(z, ends)
-        X = self._correlated(x.reshape(d, length, batch))
-        xq = self._correlated(xq)
-        beta = beta.reshape(own, d, batch) / math.sqrt(d)
+        X = _correlated(self.factor, x.reshape(d, length, batch))
+        xq = _correlated(self.factor, xq)
+        beta = beta.reshape(own, d, batch)
+        if self.prior_factor is None:
+            beta = beta / math.sqrt(d)
+        else:
+            beta = jnp.moveaxis(_correlated(self.prior_factor, jnp.moveaxis(beta, 1, 0)), 0, 1)
         if self.supports is not None:
             beta = beta * jnp.asarray(self.support_mask, dtype)[:, :, None]
         y = _combined(beta, X) + self.noise_std * noise.reshape(n, length, batch)
@@ -186,9 +201,10 @@ class InContextRegression(eqx.Module):
             y, yq, beta = y[..., 0], yq[..., 0], beta[:, 0]
         return ContextPrompts(X.T, y, xq.T, yq, beta)
 
-    def _correlated(self, z: Any) -> Any:
-        """`Σ^(1/2)` times the columns of `z`, along its first axis."""
-        return z if self.factor is None else jnp.tensordot(jnp.asarray(self.factor, z.dtype), z, 1)
+
+def _correlated(factor: Any, z: Any) -> Any:
+    """A factor of a covariance times the columns of `z`, along its first axis."""
+    return z if factor is None else jnp.tensordot(jnp.asarray(factor, z.dtype), z, 1)
 
 
 def _combined(beta: Any, X: Any) -> Any:
@@ -209,37 +225,40 @@ def kac_murdock_szego(dim: int, rho: float = 0.5) -> Float[np.ndarray, "dim dim"
     return rho ** np.abs(places[:, None] - places[None, :]).astype(np.float64)
 
 
-def check_in_context(task: Any) -> InContextRegression:
-    """`task` if it is an `InContextRegression`; raises `InvalidArgument`."""
+def check_in_context(task: Any, *, any_prior: bool = False) -> InContextRegression:
+    """`task` if it is an `InContextRegression`, with the default prior unless `any_prior`; raises
+    `InvalidArgument`."""
     if not isinstance(task, InContextRegression):
         raise InvalidArgument("task", task, "an attnlab.InContextRegression")
+    if task.prior is not None and not any_prior:
+        raise InvalidArgument("prior", task.prior, "the default I/d (None) for this theory")
     return task
 
 
-def _covariance(value: Any, dim: int) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _covariance(name: str, value: Any, dim: int) -> tuple[np.ndarray | None, np.ndarray | None]:
     """The matrix and its Cholesky factor; None for the identity, which costs nothing."""
     if value is None:
         return None, None
     allowed = f"a real, symmetric, positive definite matrix of shape ({dim}, {dim})"
     if is_traced(value):
-        raise InvalidArgument("covariance", value, allowed + ", known outside of jit")
+        raise InvalidArgument(name, value, allowed + ", known outside of jit")
     try:
         if np.asarray(value).dtype.kind in "bc":  # NumPy would drop imaginary parts
             raise TypeError
         matrix = np.array(value, np.float64)
     except (TypeError, ValueError):
-        raise InvalidArgument("covariance", value, allowed) from None
+        raise InvalidArgument(name, value, allowed) from None
     if matrix.shape != (dim, dim) or not np.isfinite(matrix).all():
-        raise InvalidArgument("covariance", value, allowed)
+        raise InvalidArgument(name, value, allowed)
     if np.abs(matrix).max() > _LARGEST_ENTRY:
-        raise InvalidArgument("covariance", value, allowed + f", entries up to {_LARGEST_ENTRY:g}")
+        raise InvalidArgument(name, value, allowed + f", entries up to {_LARGEST_ENTRY:g}")
     if np.abs(matrix - matrix.T).max() > 1e-6 * np.abs(matrix).max():
-        raise InvalidArgument("covariance", value, allowed + "; this one is not symmetric")
+        raise InvalidArgument(name, value, allowed + "; this one is not symmetric")
     matrix = (matrix + matrix.T) / 2
     least, largest = np.linalg.eigvalsh(matrix)[[0, -1]]
     if not least > 1e-12 * abs(largest):
         told = f"; its smallest eigenvalue is {least:.3g}, the largest {largest:.3g}"
-        raise InvalidArgument("covariance", value, allowed + told)
+        raise InvalidArgument(name, value, allowed + told)
     return matrix, np.linalg.cholesky(matrix)
 
 

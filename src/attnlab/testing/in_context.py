@@ -21,8 +21,8 @@ def check_in_context_laws(found: Invariants, task: InContextRegression, prompts:
         return
     if task.supports is None:
         y, yq, beta = y[..., None], yq[..., None], beta[:, None]
-    found.require("covariates", lambda: _covariance(task, X.reshape(-1, task.dim)))
-    found.require("query", lambda: _covariance(task, xq))
+    found.require("covariates", lambda: _normal(task.covariance_matrix, X.reshape(-1, task.dim)))
+    found.require("query", lambda: _normal(task.covariance_matrix, xq))
     found.require("coefficients", lambda: _coefficients(task, beta))
     residual = y - np.einsum("bld,bnd->bln", X, beta)
     residual_q = yq - np.einsum("bd,bnd->bn", xq, beta)
@@ -47,16 +47,16 @@ def _shapes(task: InContextRegression, *arrays: np.ndarray) -> str | None:
     return None
 
 
-def _covariance(task: InContextRegression, x: np.ndarray) -> str | None:
+def _normal(covariance: np.ndarray, x: np.ndarray) -> str | None:
     """Means and all second moments, whitened: those of `N(0, I)`."""
-    white = np.linalg.solve(np.linalg.cholesky(task.covariance_matrix), x.T).T
+    white = np.linalg.solve(np.linalg.cholesky(covariance), x.T).T
     count = len(white)
     mean = np.abs(white.mean(axis=0)).max() * math.sqrt(count)
-    moments = white.T @ white / count - np.eye(task.dim)
-    scale = np.sqrt((1 + np.eye(task.dim)) / count)
+    moments = white.T @ white / count - np.eye(len(covariance))
+    scale = np.sqrt((1 + np.eye(len(covariance))) / count)
     second = np.abs(moments / scale).max()
     # The largest of n normals grows like the root of 2 log n.
-    allowed = _WIDTH + math.sqrt(2 * math.log(task.dim**2))
+    allowed = _WIDTH + math.sqrt(2 * math.log(len(covariance) ** 2))
     if mean > allowed:
         return f"the mean of a coordinate is {mean:.1f} standard errors off"
     return f"a second moment is {second:.1f} standard errors off" if second > allowed else None
@@ -66,6 +66,12 @@ def _coefficients(task: InContextRegression, beta: np.ndarray) -> str | None:
     outside = beta * (1 - task.support_mask)
     if np.abs(outside).max() > 0:
         return "a coefficient outside of its support is not 0"
+    if task.prior is not None:
+        for row, of_task in zip(task.support_mask > 0, np.moveaxis(beta, 1, 0), strict=True):
+            told = _normal(task.prior_matrix[np.ix_(row, row)], of_task[:, row])
+            if told is not None:
+                return f"coefficients: {told}"
+        return _between_tasks(task, beta)
     z = beta[:, task.support_mask > 0] * math.sqrt(task.dim)
     count = len(z)
     off = max(
@@ -88,7 +94,8 @@ def _between_tasks(task: InContextRegression, beta: np.ndarray) -> str | None:
             if task.coefficients == "shared" and np.any(a != b):
                 return "two tasks differ in a coefficient that they share"
             if task.coefficients == "independent" and both.any():
-                off = np.abs((a * b).mean(axis=0)).max() * task.dim * math.sqrt(len(a))
+                level = np.diag(task.prior_matrix)[both]
+                off = np.abs((a * b).mean(axis=0) / level).max() * math.sqrt(len(a))
                 if off > _WIDTH + math.sqrt(2 * math.log(task.dim)):
                     return f"coefficients of two tasks are correlated ({off:.1f} standard errors)"
     return None

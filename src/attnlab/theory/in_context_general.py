@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument
 from ..students import KernelHeads
 from ..tasks import InContextRegression
+from ..tasks.in_context import check_in_context
 from .climbing_risk import ClimbingRisk, InContextComponents, divisor
 from .heads_risk import check_softmax_heads, traced
 from .softmax_engine import (
@@ -193,7 +194,7 @@ def general_in_context_risk(task: InContextRegression, heads: KernelHeads) -> Ge
 
     Raises `InvalidArgument` for heads that do not fit the task, or are too large to be resolved.
     """
-    sigma = task.covariance_matrix
+    sigma = check_in_context(task).covariance_matrix
     risk = GeneralInContextRisk(
         heads=heads,
         noise_variance=task.noise_std**2,

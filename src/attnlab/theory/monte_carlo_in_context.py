@@ -1,8 +1,8 @@
 """Monte Carlo risks of in-context students, with a standard error.
 
 Prompts are drawn from the task in chunks and scored. Kernel heads are averaged over `β` and the
-noise in closed form given the covariates, which leaves `|x_q - Xᵀp̄|²/d + σ² (1 + |p̄|²)` of each
-prompt and far less variance; other students are scored by their squared errors.
+noise in closed form given the covariates, which leaves `gᵀWg + σ² (1 + |p̄|²)` of each prompt,
+`g = x_q - Xᵀp̄` and far less variance; other students are scored by their squared errors.
 Source: `docs/theory/monte-carlo`.
 """
 
@@ -39,7 +39,7 @@ def monte_carlo_in_context(
     Raises `InvalidArgument` for `samples < 2`, another task, and a student of other shapes or
     whose losses are no finite numbers.
     """
-    check_in_context(task)
+    check_in_context(task, any_prior=True)
     samples = check_integer("samples", samples, minimum=2)
     check_key(key)
     if not callable(student):
@@ -133,7 +133,11 @@ def _conditional_loss(task: InContextRegression, heads: KernelHeads, prompts: An
         mixed = jnp.einsum("hn,bhl->bnl", mu, weights)
         gap = (xq[:, None] - mixed @ X) * mask
         noise = task.noise_std**2 * (1 + jnp.sum(mixed**2, -1))
-        return jnp.sum(jnp.sum(gap**2, -1) / task.dim + noise, axis=-1)
+        if task.prior is None:
+            signal = jnp.sum(gap**2, -1) / task.dim
+        else:
+            signal = jnp.einsum("bni,ij,bnj->bn", gap, jnp.asarray(task.prior), gap)
+        return jnp.sum(signal + noise, axis=-1)
 
     if heads.omega.shape != heads.mu.shape:
         return of(heads)
