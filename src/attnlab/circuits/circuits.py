@@ -17,7 +17,7 @@ from jaxtyping import ArrayLike, Float
 
 from .._core.errors import InvalidArgument, check_integer, is_traced
 from .._core.precision import float64
-from ..students import AttentionStack, KernelHeads, MultiHeadAttention
+from ..students import AttentionStack, KernelHeads, MergedAttention, MultiHeadAttention
 from ..students.normalizations import Normalization, get_normalization
 from ..students.prompt_shapes import check_prompt_shapes
 
@@ -166,7 +166,7 @@ def extract(layer: Any, *, dim: int | None = None, index: int | None = None) -> 
 
     **Arguments:**
 
-    - `layer`: a `MultiHeadAttention`, `KernelHeads`, or an `AttentionStack`; `Circuits` are
+    - `layer`: a `MultiHeadAttention`, `MergedAttention`, `KernelHeads`, or an `AttentionStack`; `Circuits` are
       returned as they are. Of several runs take one: `run.layer_of(0)`.
     - `dim`: of the covariates; needed for `KernelHeads` with scalar `omega`, which fit any.
     - `index`: which layer of an `AttentionStack`; needed if it has more than one. What the
@@ -189,33 +189,39 @@ def extract(layer: Any, *, dim: int | None = None, index: int | None = None) -> 
     known = None
     if isinstance(layer, Circuits):
         known, circuits = layer.dim, layer
-    elif isinstance(layer, MultiHeadAttention):
+    elif isinstance(layer, MultiHeadAttention | MergedAttention):
         known, circuits = layer.dim, _of_layer(layer)
     elif isinstance(layer, KernelHeads):
         return _of_heads(layer, dim)
     else:
-        allowed = "a MultiHeadAttention, AttentionStack, KernelHeads or Circuits"
+        allowed = "a MultiHeadAttention, MergedAttention, AttentionStack, KernelHeads or Circuits"
         raise InvalidArgument("layer", layer, allowed)
     if dim is not None and dim != known:
         raise InvalidArgument("dim", dim, f"{known}, as the layer says, or absent")
     return circuits
 
 
-def _of_layer(layer: MultiHeadAttention) -> Circuits:
+def _of_layer(layer: MultiHeadAttention | MergedAttention) -> Circuits:
+    merged = isinstance(layer, MergedAttention)
     weights = {}
-    for name in ("W_Q", "W_K", "W_V", "W_O"):
+    for name in ("P", "Q") if merged else ("W_Q", "W_K", "W_V", "W_O"):
         value = getattr(layer, name)
         if is_traced(value):
             raise InvalidArgument("layer", layer, "concrete: circuits are read outside of jit")
         weights[name] = np.asarray(value, np.float64)
-        if weights[name].ndim != 3:
+        if weights[name].ndim != (2 if merged else 3):
             allowed = "a single layer; of several runs take one with run.layer_of(i)"
             raise InvalidArgument("layer", f"{name} of shape {weights[name].shape}", allowed)
         if not np.isfinite(weights[name]).all():
             raise InvalidArgument("layer", name, "of finite weights")
+    if isinstance(layer, MergedAttention):
+        kq, ov = weights["Q"][None], weights["P"][None]
+    else:
+        kq = float(layer.logit_scale) * np.swapaxes(weights["W_K"], 1, 2) @ weights["W_Q"]
+        ov = weights["W_O"] @ weights["W_V"]
     return Circuits(
-        float(layer.logit_scale) * np.swapaxes(weights["W_K"], 1, 2) @ weights["W_Q"],
-        weights["W_O"] @ weights["W_V"],
+        kq,
+        ov,
         dim=layer.dim,
         n_outputs=layer.n_outputs,
         normalization=layer.normalization,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import jax.numpy as jnp
 
 from .._core.errors import InvalidArgument, check_real
-from ..students import KernelHeads, MultiHeadAttention
+from ..students import AttentionLayer, KernelHeads
 
 if TYPE_CHECKING:
     import xarray
@@ -82,7 +82,7 @@ class CircuitMeasure:
 
 def default_measure(layer: Any) -> CircuitMeasure | None:
     """What `train` records of a layer unasked: its circuits, where it has some."""
-    return CircuitMeasure() if isinstance(layer, MultiHeadAttention | KernelHeads) else None
+    return CircuitMeasure() if isinstance(layer, AttentionLayer | KernelHeads) else None
 
 
 def tail_average(history: xarray.Dataset, fraction: float = 0.1) -> xarray.Dataset:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.errors import InvalidArgument, check_choice, check_real
+from .._core.errors import InvalidArgument, check_choice, check_flag, check_real
+from .activations import Activation, get_activation
 
 _GRID = np.linspace(-50.0, 50.0, 20_001, dtype=np.float32)
 _USUAL = 10.0  # scores beyond are rare enough that an f may underflow there
@@ -27,13 +28,17 @@ class Normalization:
 
     **Fields:** `name`; `function`, `(scores, axis) -> weights`; `slope`, the first-order coefficient
     `C_f` in `weights ≈ (1 + C_f (score - mean score)) / L` at small scores, None where the weights
-    have no such expansion; `sums_to_one`, whether the weights of a query add up to 1.
+    have no such expansion; `sums_to_one`, whether the weights of a query add up to 1; `activation`,
+    the function `g` of one score of which the weights are `g(s_ℓ)/L`, or `g(s_ℓ)` as it is unless
+    `over_length`; None for other weights.
     """
 
     name: str
     function: Callable[[Any, int], Any]
     slope: float | None = None
     sums_to_one: bool = True
+    activation: Activation | None = None
+    over_length: bool = True
 
     def weights(self, scores: Any, axis: int = -1, where: Any = None) -> Any:
         """Weights for `scores`; entries where the mask `where` is False get weight 0.
@@ -56,7 +61,7 @@ def _masked(normalization: Normalization, scores: Any, axis: int, where: Any) ->
     if not normalization.sums_to_one:
         # the mean is over what can be seen
         count = jnp.maximum(jnp.sum(where, axis=axis, keepdims=True), 1)
-        share = jnp.shape(scores)[axis] / count
+        share = jnp.shape(scores)[axis] / count if normalization.over_length else 1.0
         return jnp.where(where, normalization.function(seen, axis) * share, 0.0)
     raw = jnp.where(where, normalization.function(seen, axis), 0.0)
     total = jnp.sum(raw, axis=axis, keepdims=True)
@@ -144,20 +149,39 @@ def one_plus_tanh() -> Normalization:
     return normalized_activation(lambda x: 2 * jax.nn.sigmoid(2 * x), name="1 + tanh x")
 
 
-def _mean(function: Callable[[Any], Any]) -> Callable[[Any, int], Any]:
-    return lambda scores, axis: function(scores) / jnp.shape(scores)[axis]
+def elementwise(activation: str | Activation, *, over_length: bool = True) -> Normalization:
+    """Weights `g(s_ℓ)/L` for an activation `g`, or `g(s_ℓ)` without the `1/L` of the length.
 
+    **Arguments:** `activation`: a registered name, `"exp"`, or an `Activation`; `over_length`.
+    Raises `InvalidArgument`. Source: ahn2023 (`1/n`), its note on ReLU attention (without).
+    """
+    known = _EXP if activation == "exp" else get_activation(activation)
+    return _elementwise(known, check_flag("over_length", over_length))
+
+
+@cache
+def _elementwise(activation: Activation, over_length: bool) -> Normalization:
+    def weights(scores: Any, axis: int) -> Any:
+        raw = activation(scores)
+        return raw / jnp.shape(scores)[axis] if over_length else raw
+
+    name = activation.name if over_length else f"{activation.name}-sum"
+    return Normalization(
+        name, weights, sums_to_one=False, activation=activation, over_length=over_length
+    )
+
+
+_EXP = Activation("exp", jnp.exp)  # no activation of a risk on overlaps: its tails are too heavy
 
 # One object each: a new function would be a new compiled program.
 _SOFTMAX = Normalization("softmax", lambda s, axis: jax.nn.softmax(s, axis=axis), 1.0)
-_LINEAR = Normalization("linear", _mean(lambda s: s), sums_to_one=False)
-_RELU = Normalization("relu", _mean(jax.nn.relu), sums_to_one=False)
 _NORMALIZATIONS: dict[str, Callable[[], Normalization]] = {
     "softmax": lambda: _SOFTMAX,
-    "linear": lambda: _LINEAR,
-    "relu": lambda: _RELU,
     "one-plus-tanh": one_plus_tanh,
 }
+for _name in ("linear", "relu", "tanh", "exp", "gelu"):
+    _NORMALIZATIONS[_name] = partial(elementwise, _name)
+    _NORMALIZATIONS[f"{_name}-sum"] = partial(elementwise, _name, over_length=False)
 
 
 def get_normalization(normalization: str | Normalization) -> Normalization:
