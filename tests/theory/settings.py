@@ -6,10 +6,12 @@ import numpy as np
 import attnlab as al
 
 
-def random_setting(index, *, lengths=None, links=("linear", "linear"), activation="erf"):
+def random_setting(index, *, dims=None, lengths=None, links=("linear", "linear"), activation="erf"):
     """A task, a student and eight overlaps, spread over the whole range that is promised."""
     rng = np.random.default_rng(index)
-    dim = int(np.exp(rng.uniform(np.log(2), np.log(3000))))
+    dim = (
+        int(np.exp(rng.uniform(np.log(2), np.log(3000)))) if dims is None else int(rng.choice(dims))
+    )
     length = int(np.exp(rng.uniform(0, 9))) if lengths is None else int(rng.choice(lengths))
     token_std = float(np.exp(rng.uniform(np.log(1e-3), np.log(10))))
     scale = float(np.exp(rng.uniform(np.log(1e-4), np.log(1e2))))

@@ -11,7 +11,8 @@ from scipy import integrate, special, stats
 
 import attnlab as al
 from attnlab.errors import InvalidArgument
-from attnlab.theory import pointwise_quadrature
+from attnlab.tasks import Link
+from attnlab.theory import gaussian_links, pointwise_quadrature
 
 sys.path.insert(0, str(Path(__file__).parent))
 from settings import random_setting
@@ -34,7 +35,10 @@ def test_closed_form_equals_quadrature_over_500_settings():
 def test_monte_carlo_scores_are_standard_normal():
     z = []
     for index in range(240):
-        task, student, overlaps = random_setting(1000 + index, lengths=(1, 2, 5, 12))
+        # few shapes, since each is a program of its own; every other number is drawn afresh
+        task, student, overlaps = random_setting(
+            1000 + index, dims=(2, 30, 3000), lengths=(1, 2, 5, 12)
+        )
         one = al.Overlaps(
             *(getattr(overlaps, name)[0] for name in ("kappa", "nu", "theta", "eta", "rho"))
         )
@@ -352,8 +356,24 @@ def test_a_registered_step_link_and_activation():
         samples=400_000,
     )
     assert np.abs((risk(overlaps) - mean) / error).max() < 3.5
-    # its gradient, where no function that steps is ever differentiated
+
+
+def test_derivatives_of_an_average_of_two_step_links():
+    """No function that steps is ever differentiated: all slopes are those of the density."""
+    link = Link("test-sign", jnp.sign, kinks=(0.0,))
+    point = np.array([0.3, -0.2, 0.8, 1.1, 0.5])  # two means, two variances, the covariance
     h = 1e-4
-    values = [risk(al.Overlaps(0.3, 0.5 + s * h, -0.2, 0.1, 0.25)) for s in (-1, 1)]
-    slope = risk.gradient(al.Overlaps(0.3, 0.5, -0.2, 0.1, 0.25)).nu
-    assert float(slope) == pytest.approx(float(values[1] - values[0]) / (2 * h), rel=1e-5)
+    shifts = h * np.eye(5)
+    by_hand = np.array([0, 0, 0.8, 1.1, 0.5])
+
+    def average(p):
+        return gaussian_links.product(link, link, *jnp.moveaxis(p, -1, 0), spacing=0.3)
+
+    with jax.enable_x64(True):
+        values = np.asarray(
+            jax.jit(average)(np.stack([*(point + shifts), *(point - shifts), by_hand]))
+        )
+        slopes = np.asarray(jax.jit(jax.grad(average))(point))
+    np.testing.assert_allclose(slopes, (values[:5] - values[5:10]) / (2 * h), rtol=1e-7)
+    arcsine = 2 / math.pi * math.asin(0.5 / math.sqrt(0.8 * 1.1))
+    assert values[10] == pytest.approx(arcsine, rel=1e-12)
