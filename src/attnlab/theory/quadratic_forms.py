@@ -63,7 +63,10 @@ def form_averages(
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _stacked(functions: Functions, B: Any, growth: Any) -> tuple[Any, ...]:
-    law = _law(B, growth)
+    return _averages(functions, _law(B, growth))
+
+
+def _averages(functions: Functions, law: _Law) -> tuple[Any, ...]:
     phi = _leaves(functions, law.q)
     means, diagonals, mean_errors, outer_errors = _integrals(law, phi)
     outers = jnp.einsum("ik,fk,jk->fij", law.U, diagonals, law.U)
@@ -74,7 +77,7 @@ def _stacked(functions: Functions, B: Any, growth: Any) -> tuple[Any, ...]:
 def _stacked_jvp(functions: Functions, primals: Any, tangents: Any) -> tuple[Any, Any]:
     B, growth = primals
     law = _law(B, growth)
-    out = _stacked(functions, B, growth)
+    out = _averages(functions, law)
     slopes = jax.jvp(lambda q: _leaves(functions, q), (law.q,), (jnp.ones_like(law.q),))[1]
     _, first, _, _ = _integrals(law, slopes)
     second = _pair_integrals(law, slopes)
