@@ -2,12 +2,15 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 
 import attnlab as al
 from attnlab import estimators as est
 from attnlab.estimators.deep_linear import residual, tail_rule
+from attnlab.estimators.deep_linear_sampled import preconditioner_of
+from attnlab.tasks import kac_murdock_szego
 from attnlab.theory.wishart import mean_spectrum
 
 A, B = [0.7, 0.5, 0.9], [0.4, -0.3, 0.8]
@@ -145,4 +148,35 @@ def test_bad_input(arguments, name):
 def test_bad_options_of_the_optimum(name, value):
     with pytest.raises(al.InvalidArgument) as caught:
         est.optimal_deep_linear(3, 9, **({"layers": 2} | {name: value}))
+    assert caught.value.name == name
+
+
+def test_any_matrices_predict_what_the_tokens_do():
+    X, y, xq, _ = prompts(3, 4, 7, 0.5, 1.0)
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, 3, 4, 4)) / 3
+    G = preconditioner_of(np.swapaxes(X, 1, 2) @ X / 7, a, b)
+    ours = np.einsum("bi,bij,bnj,bn->b", xq, G, X, y) / 7
+    np.testing.assert_allclose(through_layers(X, y, xq, a, b), ours, rtol=1e-12, atol=1e-12)
+
+
+def test_the_sampled_risk_of_a_whitened_task_is_the_exact_one():
+    sigma = kac_murdock_szego(3)
+    inverse = np.linalg.inv(sigma)
+    a = np.multiply.outer(A, inverse)
+    b = np.multiply.outer(B, np.eye(3))
+    sampled = est.deep_linear_sampled_risk(
+        sigma, 20, a, b, prior=0.6 * inverse, noise_std=0.4, key=jax.random.key(0)
+    )
+    exact = est.deep_linear_risk(3, 20, A, B, noise_std=0.4, prior_variance=0.6)
+    assert abs(sampled.value - exact.value) < 3.5 * sampled.error < 0.1 * exact.value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("a", np.ones((1, 2, 3))), ("b", np.ones((1, 2, 2))), ("prior", -np.eye(3))]
+)
+def test_bad_matrices(name, value):
+    arguments = {"a": np.ones((2, 3, 3)), "prior": np.eye(3), "key": jax.random.key(0)}
+    with pytest.raises(al.InvalidArgument) as caught:
+        est.deep_linear_sampled_risk(np.eye(3), 9, **(arguments | {name: value}))
     assert caught.value.name == name
