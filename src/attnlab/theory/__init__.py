@@ -13,6 +13,7 @@ from .approximate_minimiser import optimal_mu as optimal_mu
 from .approximate_minimiser import optimal_outputs as optimal_outputs
 from .approximate_minimiser import single_head_minimiser as single_head_minimiser
 from .approximate_minimiser import solution_manifold as solution_manifold
+from .attention_risk import AttentionRisk as AttentionRisk
 from .bayes import known_location_bayes_risk as known_location_bayes_risk
 from .climbing_risk import InContextComponents as InContextComponents
 from .heads_risk import HeadsRisk as HeadsRisk
@@ -52,5 +53,6 @@ from .small_heads import small_heads_distance as small_heads_distance
 from .small_heads import small_heads_risk_slope as small_heads_risk_slope
 from .softmax_engine import softmax_moments as softmax_moments
 from .softmax_risk import SoftmaxRisk as SoftmaxRisk
+from .unnormalised import optimal_attention as optimal_attention
 from .wishart import MeanSpectrum as MeanSpectrum
 from .wishart import mean_spectrum as mean_spectrum
