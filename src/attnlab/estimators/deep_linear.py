@@ -73,16 +73,19 @@ def check_setting(dim: Any, length: Any, noise_std: Any, prior_variance: Any) ->
     return dim, length, noise, prior
 
 
-def check_layers(name: str, values: Any) -> np.ndarray:
-    """One finite number for each layer, as float64; raises `InvalidArgument`."""
+def check_layers(name: str, values: Any, *, matrices: bool = False) -> np.ndarray:
+    """One finite number, or square matrix, for each layer, as float64; raises `InvalidArgument`."""
     allowed = "a non-empty sequence of finite numbers, one for each layer"
+    if matrices:
+        allowed = "finite numbers of shape (layers, d, d), at least one layer"
     try:
         array = np.asarray(values)
         real = array.dtype.kind in "iuf"
         array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, values, allowed) from None
-    if not real or array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
+    shaped = array.ndim == 3 and array.shape[1] == array.shape[2] if matrices else array.ndim == 1
+    if not (real and shaped and array.size > 0 and np.all(np.isfinite(array))):
         raise InvalidArgument(name, values, allowed)
     return array
 

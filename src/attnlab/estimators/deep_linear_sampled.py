@@ -21,6 +21,7 @@ from jaxtyping import ArrayLike, Float
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import check_key
 from ..tasks import InContextRegression
+from .deep_linear import check_layers
 from .estimator_risk import EstimatorRisk
 
 _CHUNK_NUMBERS = 2**23
@@ -43,21 +44,17 @@ def deep_linear_sampled_risk(
     standard error. Raises `InvalidArgument` for bad shapes and numbers, covariances that are not
     positive definite, and layers so large that the risk is none.
     """
-    steps = _matrices("a", a)
+    steps = check_layers("a", a, matrices=True)
     dim = steps.shape[1]
-    moves = np.zeros_like(steps) if b is None else _matrices("b", b)
+    moves = np.zeros_like(steps) if b is None else check_layers("b", b, matrices=True)
     if moves.shape != steps.shape:
         raise InvalidArgument("b", b, f"of the shape of a, {steps.shape}")
     length = check_integer("length", length, minimum=1)
     # a task refuses what is no covariance
-    inputs = InContextRegression(dim, length, noise_std=noise_std, covariance=covariance)
-    try:
-        coefficients = InContextRegression(dim, length, noise_std=noise_std, covariance=prior)
-    except InvalidArgument as error:
-        raise InvalidArgument("prior", prior, error.allowed) from None
+    task = InContextRegression(dim, length, noise_std=noise_std, covariance=covariance, prior=prior)
     key, samples = check_key(key), check_integer("samples", samples, minimum=2)
-    Sigma, W = inputs.covariance_matrix, coefficients.covariance_matrix
-    noise, root = float(inputs.noise_std) ** 2, np.linalg.cholesky(Sigma)
+    Sigma, W = task.covariance_matrix, task.prior_matrix
+    noise, root = float(task.noise_std) ** 2, np.linalg.cholesky(Sigma)
     chunk = max(1, min(samples, _CHUNK_NUMBERS // (dim * (length + dim))))
     risks = []
     for start in range(0, samples, chunk):
@@ -92,17 +89,3 @@ def preconditioner_of(
         G, R = G + change, R - S @ change
         T = T @ (eye - step.T @ Tt @ S @ T @ move.T)
     return G
-
-
-def _matrices(name: str, values: Any) -> np.ndarray:
-    allowed = "finite numbers of shape (layers, d, d), at least one layer"
-    try:
-        array = np.asarray(values)
-        real = array.dtype.kind in "iuf"
-        array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(name, values, allowed) from None
-    square = array.ndim == 3 and array.shape[1] == array.shape[2] and array.size > 0
-    if not real or not square or not np.all(np.isfinite(array)):
-        raise InvalidArgument(name, values, allowed)
-    return array
