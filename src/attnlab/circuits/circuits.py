@@ -166,8 +166,8 @@ def extract(layer: Any, *, dim: int | None = None, index: int | None = None) -> 
 
     **Arguments:**
 
-    - `layer`: a `MultiHeadAttention`, `MergedAttention`, `KernelHeads`, or an `AttentionStack`; `Circuits` are
-      returned as they are. Of several runs take one: `run.layer_of(0)`.
+    - `layer`: a `MultiHeadAttention`, `MergedAttention`, `KernelHeads`, or an `AttentionStack`;
+      `Circuits` are returned as they are. Of several runs take one: `run.layer_of(0)`.
     - `dim`: of the covariates; needed for `KernelHeads` with scalar `omega`, which fit any.
     - `index`: which layer of an `AttentionStack`; needed if it has more than one. What the
       effective blocks say about the prediction holds for the first layer only: afterwards the

@@ -13,18 +13,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
 from .._core.errors import InvalidArgument, check_integer
-from .._core.keys import check_key
 from ..tasks import InContextRegression
 from .deep_linear import check_layers
 from .estimator_risk import EstimatorRisk
-
-_CHUNK_NUMBERS = 2**23
+from .sampled_risk import sampled_risk
 
 
 def deep_linear_sampled_risk(
@@ -52,27 +48,15 @@ def deep_linear_sampled_risk(
     length = check_integer("length", length, minimum=1)
     # a task refuses what is no covariance
     task = InContextRegression(dim, length, noise_std=noise_std, covariance=covariance, prior=prior)
-    key, samples = check_key(key), check_integer("samples", samples, minimum=2)
-    Sigma, W = task.covariance_matrix, task.prior_matrix
-    noise, root = float(task.noise_std) ** 2, np.linalg.cholesky(Sigma)
-    chunk = max(1, min(samples, _CHUNK_NUMBERS // (dim * (length + dim))))
-    risks = []
-    for start in range(0, samples, chunk):
-        shape = (min(chunk, samples - start), length, dim)
-        draw = jax.random.normal(jax.random.fold_in(key, start), shape, jnp.float32)
-        X = np.asarray(draw, np.float64) @ root.T
-        S = np.swapaxes(X, -1, -2) @ X / length
-        with np.errstate(over="ignore", invalid="ignore"):
-            G = preconditioner_of(S, steps, moves)
-            off = G @ S - np.eye(dim)
-            square = off @ W @ np.swapaxes(off, -1, -2)
-            square = square + noise / length * G @ S @ np.swapaxes(G, -1, -2)
-            risks.append(np.einsum("de,bde->b", Sigma, square))
-    values = np.concatenate(risks)
-    if not np.all(np.isfinite(values)):
+
+    def estimator(W: np.ndarray) -> np.ndarray:
+        return preconditioner_of(W / length, steps, moves) / length
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        risk = sampled_risk(task, estimator, freedom=length, key=key, samples=samples)
+    if not (math.isfinite(risk.value) and math.isfinite(risk.error)):
         raise InvalidArgument("a", a, "such that the risk does not exceed floating point")
-    spread = float(np.std(values, ddof=1)) / math.sqrt(samples)
-    return EstimatorRisk(float(np.mean(values)) + noise, "monte carlo", spread)
+    return risk
 
 
 def preconditioner_of(

@@ -2,9 +2,9 @@
 
 An estimator `β̂ = T(W) Xᵀy` that sees the covariates through `W = XᵀX` has, given `W`, the risk
 
-    σ² + tr[Σ (TW - I)(TW - I)ᵀ]/d + σ² tr[Σ T W Tᵀ]
+    σ² + tr[Σ (TW - I) V (TW - I)ᵀ] + σ² tr[Σ T W Tᵀ]
 
-so only `W` is drawn, and the noise, the coefficients and the query are averaged exactly.
+with `V` the covariance of the coefficients, so only `W` is drawn, and the noise, the coefficients and the query are averaged exactly.
 Source: `docs/theory/in-context-risks`.
 """
 
@@ -54,7 +54,7 @@ def sampled_risk(
         W = np.swapaxes(X, -1, -2) @ X
         T = estimator(W)
         off = T @ W - np.eye(d)
-        bias = np.einsum("de,bek,bdk->b", sigma, off, off) / d
+        bias = np.einsum("de,bek,bdk->b", sigma, off @ task.prior_matrix, off)
         variance = np.einsum("de,bek,bdk->b", sigma, T @ W, T)
         risks.append(bias + task.noise_std**2 * variance)
     all_risks = np.concatenate(risks)
