@@ -125,11 +125,16 @@ def _gradient(risk: AttentionRisk, P: Any, Q: Any) -> Any:
     return jax.grad(risk.value_of, argnums=(0, 1))(P, Q)
 
 
-def of_task(task: Any, layer: Any) -> dict[str, Any]:
-    """The fields of the risk of `layer` on `task`. Raises `InvalidArgument`."""
+def check_single_task(task: Any) -> None:
+    """Raises `InvalidArgument` for anything but in-context regression of one task."""
     check_in_context(task, any_prior=True)
     if task.supports is not None:
         raise InvalidArgument("supports", task.supports, "None, a single task, for this theory")
+
+
+def of_task(task: Any, layer: Any) -> dict[str, Any]:
+    """The fields of the risk of `layer` on `task`. Raises `InvalidArgument`."""
+    check_single_task(task)
     if not isinstance(layer, MergedAttention):
         raise InvalidArgument("student", layer, "an attnlab.students.MergedAttention")
     return {

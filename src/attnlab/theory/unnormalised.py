@@ -26,8 +26,7 @@ from .._core.errors import InvalidArgument
 from ..students import MergedAttention, Normalization
 from ..students.normalizations import get_normalization
 from ..tasks import InContextRegression
-from ..tasks.in_context import check_in_context
-from .attention_risk import AttentionRisk, of_task
+from .attention_risk import AttentionRisk, check_single_task, of_task
 
 
 class Slopes(NamedTuple):
@@ -122,9 +121,7 @@ def optimal_attention(
     `W = I` and no noise: `I/(n+d+1)` and `2I/(n+2d+3)` when `Σ = I`. Divided by the length, `n`
     times as much. Raises `InvalidArgument` as `population_risk`.
     """
-    check_in_context(task, any_prior=True)
-    if task.supports is not None:
-        raise InvalidArgument("supports", task.supports, "None, a single task, for this theory")
+    check_single_task(task)
     known = get_normalization(normalization)
     gamma, c, h = _slopes(known)
     sigma, W, n = task.covariance_matrix, task.prior_matrix, task.length
