@@ -80,7 +80,8 @@ def stein_relu(preset: str, seed: int) -> Outcome:
     same = [value for _ in range(settings) for value in sides(relu, above)]
     others = [value for k in range(settings) for value in sides(*KINKED[k % len(KINKED)])]
     ends = (0.0, 0.5, 1.0, 1.5)
-    stated = [float(symbolic.step_defect(t).subs({t: end, s: 1})) for end in ends]
+    step = symbolic.step_defect(t)
+    stated = [float(step.subs({t: end, s: 1})) for end in ends]
     drawn = rng.standard_normal(40 * samples)
     steps = [Mean.of(drawn * (drawn > end)) for end in ends]
     stairs = Mean.of(drawn * cantor(drawn))
