@@ -20,7 +20,7 @@ from .checks_identities import KINDS, proof
 from .identity_samples import Mean, least_squares, line, random_matrix, relu, sizes
 
 _DIMS = range(1, 9)
-_TASKS = ((2, 3), (2, 9), (4, 4), (4, 8))  # d and n
+_TASKS = ((3, 3), (3, 9), (5, 4), (5, 8))  # d and n
 _INVARIANTS = ("tr A²", "(tr A)²", "the nuclear norm squared")  # that the loss could depend on
 
 
@@ -158,6 +158,7 @@ def quadratic_loss(preset: str, seed: int) -> Outcome:
             Check.agreement(
                 f"sampled losses: factors of {', '.join(_INVARIANTS)}, over that of |A|²",
                 np.array(rest) / scales, 0.0, standard_error=np.array(errors) / scales, scale=1.0,
+                resolution=0.5,
             ),
         ),
         answer=(
