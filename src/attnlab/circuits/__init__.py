@@ -6,6 +6,8 @@
 Numbers first: every pattern is measured, and thresholds decide on words only.
 """
 
+from .block_pattern import BlockPattern as BlockPattern
+from .block_pattern import block_pattern as block_pattern
 from .circuits import Circuits as Circuits
 from .circuits import extract as extract
 from .comparison import Comparison as Comparison
