@@ -4,6 +4,8 @@ from .deep_linear import deep_linear_risk as deep_linear_risk
 from .deep_linear_optimum import DeepLinearOptimum as DeepLinearOptimum
 from .deep_linear_optimum import optimal_deep_linear as optimal_deep_linear
 from .deep_linear_sampled import deep_linear_sampled_risk as deep_linear_sampled_risk
+from .deep_linear_sampled_optimum import SampledDeepLinearOptimum as SampledDeepLinearOptimum
+from .deep_linear_sampled_optimum import optimal_deep_linear_sampled as optimal_deep_linear_sampled
 from .estimator_risk import EstimatorRisk as EstimatorRisk
 from .in_context import debiased_gradient_descent as debiased_gradient_descent
 from .in_context import gradient_descent as gradient_descent
