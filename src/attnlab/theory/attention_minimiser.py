@@ -151,14 +151,9 @@ def _search(
         if len(row) > 1:  # the scale has no effect
             x = x / jnp.linalg.norm(x)
         found: Any = optimistix.minimise(loss, solver, x, start, max_steps=max_steps, throw=False)
-        x = found.value
-        value, gradient = jax.value_and_grad(loss)(x, start)
+        x, last = found.value, found.state.f_info
         p = best_row(x, P, Q) if len(row) else P[d, row]
-        return (
-            P.at[d, row].set(p),
-            Q.at[places].set(x * units),
-            value * scale,
-            jnp.linalg.norm(gradient),
-        )
+        P, Q = P.at[d, row].set(p), Q.at[places].set(x * units)
+        return P, Q, last.f * scale, jnp.linalg.norm(last.grad)
 
     return jax.vmap(one)(P, Q)

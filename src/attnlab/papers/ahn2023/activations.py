@@ -142,7 +142,7 @@ def _softmax(task: InContextRegression, scales: np.ndarray) -> np.ndarray:
     """The same for softmax: one head of the theory for `β ~ N(0, I/d)`, where all is `d` times
     smaller."""
     from ... import population_risk
-    from ...errors import InvalidArgument
+    from ..._core.errors import InvalidArgument
     from ...students import KernelHeads
     from ...tasks import InContextRegression
 
@@ -154,7 +154,9 @@ def _softmax(task: InContextRegression, scales: np.ndarray) -> np.ndarray:
         if scale > _LARGEST_SOFTMAX:
             break
         try:
-            found[:, place] = d * risk(KernelHeads(np.full((2, 1), scale), np.array([[-1.0], [1.0]])))
+            found[:, place] = d * risk(
+                KernelHeads(np.full((2, 1), scale), np.array([[-1.0], [1.0]]))
+            )
         except InvalidArgument:
             break
     return found

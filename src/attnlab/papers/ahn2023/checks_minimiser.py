@@ -9,7 +9,7 @@ import numpy as np
 from ...claims import Check, Outcome
 from .trained import TrainedConfig, mean_and_error, rotated, task_of, trained
 
-_REACHED = 0.1  # share outside of the pattern below which a trained layer has it
+_REACHED = 0.03  # share outside of the pattern below which a trained layer has it
 _CLOSE = 1e-5  # relative distance of minimisers found by descent
 _ROUNDING = 1e-9
 
@@ -117,7 +117,7 @@ def relu_minimiser(preset: str, seed: int) -> Outcome:
 
     rng = np.random.default_rng(seed)
     checks = []
-    for n, d in ((20, 5), (3, 4), (60, 2)):
+    for n, d in ((20, 5), (3, 5), (60, 5)):
         task = InContextRegression(d, n, noise_std=0.0, prior=np.eye(d))
         ends = found_from_random(task, "relu-sum", rng, 8)
         distance = relative(ends, relu_scale(n, d) * np.eye(d))
@@ -246,7 +246,7 @@ def _trained_with_covariance(preset: str, seed: int, name: str) -> tuple[list[Ch
     return [
         Check.bound(
             f"{name}, with a covariance: distance of trained v A from multiples of A*, starts that "
-            "reach the pattern", distance, upper=0.03,
+            "reach the pattern", distance, upper=0.05,
         ),
         Check.bound(f"{name}: their distance from multiples of I", identity, lower=0.2),
     ], text  # fmt: skip

@@ -14,6 +14,7 @@ from .joint import ON_PATTERN, ends, least_curvature, share_of, task_at
 from .trained import mean_and_error, normalization_of, trained
 
 _SMALL = 0.05  # share of the norm outside of the pattern
+_OTHERS = ("tanh", "gelu", "exp")
 _NONLINEAR = ("relu", "tanh", "gelu", "exp", "softmax")
 
 

@@ -165,18 +165,15 @@ def figure(dataset: xarray.Dataset) -> Figure:
         reached = one.off_pattern.values <= ON_PATTERN
         marks.append(Line(grid, curve_of(name, grid, dataset.attrs), f"{name}, A*", role))
         counts.append(f"{int(reached.sum())} of {len(reached)} ({name})")
-        risks.append(Bars([*kinds, "trained"], [*one.least.values, np.nan], None, name, role))
-        if not reached.any():
-            continue
-        good = one.isel(run=reached)
+        good = one.isel(run=reached if reached.any() else slice(None))
         error = None
-        if reached.sum() > 1:
-            error = good.effective.std("run", ddof=1).values / np.sqrt(reached.sum())
+        if good.sizes["run"] > 1:
+            error = good.effective.std("run", ddof=1).values / np.sqrt(good.sizes["run"])
         mean = good.effective.mean("run").values
+        mean = np.where(mean > 0, mean, np.nan)
         marks.append(Points(eigenvalue, mean, error, f"{name}, trained", role))
-        risks[-1] = Bars(
-            [*kinds, "trained"], [*one.least.values, float(good.risk.mean())], None, name, role
-        )
+        values = [*one.least.values, float(good.risk.mean())]
+        risks.append(Bars([*kinds, "trained"], values, None, name, role))
         values = [float(good[f"to_{key}"].mean()) for key in ("prediction", "identity", "inverse")]
         distances.append(Bars(kinds, values, None, name, role))
     return Figure(
@@ -198,8 +195,8 @@ def figure(dataset: xarray.Dataset) -> Figure:
             f"{dataset.attrs['course']} Σ has the eigenvalues "
             f"{', '.join(f'{value:g}' for value in eigenvalue)} in a random basis. Lines: the exact "
             "minimiser; points: means with standard errors over the starts that end in the sparse "
-            f"pattern, {' and '.join(counts)}; the others end in another local minimum "
-            "(ahn2023/joint-pq)."
+            f"pattern, {' and '.join(counts)}, or over all where none does; the others end in another "
+            "local minimum (ahn2023/joint-pq)."
         ),
         alt=(
             "Eigenvalues of v A fall with those of the covariance; trained points lie on the "

@@ -54,7 +54,11 @@ EXPERIMENTS = (
         run=f"{_ROOT}.joint:run",
         figure=f"{_ROOT}.joint:figure",
         presets={"quick": {"starts": 24, "ratios": (1.0, 1.5, 2.0, 4.0, 8.0)}, "paper": {}},
-        expected="-",
+        expected=(
+            "d = 5, n = 20: for Σ = I every start reaches the pattern. With a first eigenvalue of 4 "
+            "about 45 % do; the others end at 5.03 (ReLU) and 4.28 (linear), where A* has 2.99 and "
+            "1.76."
+        ),
     ),
     Experiment(
         id="ahn2023/activations",
@@ -68,6 +72,10 @@ EXPERIMENTS = (
         run=f"{_ROOT}.activations:run",
         figure=f"{_ROOT}.activations:figure",
         presets={"quick": {"points": 33}, "paper": {}},
-        expected="-",
+        expected=(
+            "d = 5, n = 20, with the best v: linear 1.154, tanh 1.114 at c = 0.187, erf 1.115, ReLU "
+            "1.970, softmax 2.133 at c = 0.65, exp 2.843; GELU falls to 1.154 as c does to 0. With "
+            "v = 1: tanh 2.450 at c = 4.36, GELU 1.956 at 1.21, exp 2.867 at 0.292."
+        ),
     ),
 )

@@ -1,0 +1,144 @@
+"""The claims of ahn2023 on minimisers and trained layers, and their experiments at small sizes."""
+
+import numpy as np
+import pytest
+
+from attnlab import claims, papers
+from attnlab.claims import Verdict
+from attnlab.errors import InvalidArgument
+from attnlab.papers.ahn2023 import activations, checks_minimiser, checks_patterns, trained
+from attnlab.plotting.prepare import prepare
+from attnlab.students import register_activation
+
+FEW = {"steps": 40, "batch_size": 16, "runs": 2}
+
+
+@pytest.fixture(autouse=True)
+def fewer_activations(monkeypatch):
+    """Each costs a compiled program."""
+    monkeypatch.setattr(checks_patterns, "_NONLINEAR", ("tanh",))
+    monkeypatch.setattr(checks_patterns, "_OTHERS", ("tanh",))
+
+
+def verdict_of(name):
+    (claim,) = claims.find(f"ahn2023/{name}")
+    module, _, function = claim.check.partition(":")
+    check = getattr({"s": checks_patterns, "r": checks_minimiser}[module[-1]], function)
+    return Verdict.from_outcome(claim, check("quick", 1))
+
+
+NAMES = (
+    "relu-minimiser", "theorem-1-linear", "sparsity-nonlinear", "open-anisotropic", "open-joint",
+    "open-activations",
+)  # fmt: skip
+
+
+BROKEN = {
+    "relu-minimiser": (("relu_scale", 1.02),),
+    "theorem-1-linear": (("preconditioner", 1.001), ("linear_scale", 0.98)),
+    "open-anisotropic": (("relu_preconditioner", 1.001),),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quick_check_gives_the_verdict_on_record_and_breaks_with_its_formula(name, monkeypatch):
+    found = verdict_of(name)
+    assert found.verdict == found.claim.expected, [
+        c for c in found.checks if found.status(c) != "pass"
+    ]
+    assert found.notes
+    assert (found.answer is not None) == name.startswith("open-")
+    for formula, factor in BROKEN.get(name, ()):
+        original = getattr(checks_minimiser, formula)
+        with monkeypatch.context() as patch:
+            patch.setattr(checks_minimiser, formula, scaled(original, factor))
+            assert verdict_of(name).verdict == "refuted as stated"
+
+
+def scaled(function, factor):
+    """The same formula, off by a factor."""
+    return lambda *arguments: factor * np.asarray(function(*arguments))
+
+
+def test_without_training_there_is_no_pattern(monkeypatch):
+    short = trained.TrainedConfig(normalization="tanh", **FEW)
+    monkeypatch.setattr(checks_patterns, "training_of", lambda *arguments: short)
+    assert verdict_of("sparsity-nonlinear").verdict == "refuted as stated"
+
+
+def drawn(name, **changes):
+    experiment = papers.find_experiment(f"ahn2023/{name}")
+    dataset = experiment.compute(experiment.configure("quick", changes))
+    figure = prepare(experiment.plot(dataset))
+    assert all(panel.marks for panel in figure.panels)
+    assert figure.caption
+    assert figure.alt
+    return dataset
+
+
+def test_sparsity_with_an_activation_of_ones_own():
+    register_activation("cube", lambda x: x**3, overwrite=True)
+    dataset = drawn("sparsity", activations=("cube", "tanh"), dim=2, length=4, **FEW)
+    assert dataset.P.shape == (2, 2, 3, 3)
+    assert list(dataset.activation.values) == ["cube", "tanh"]
+
+
+def test_preconditioner_without_a_start_that_reaches_the_pattern():
+    sizes = {"dim": 2, "spectrum": (2.0, 0.5), "activations": ("linear",)}
+    dataset = drawn("preconditioner", **sizes, **FEW)
+    assert (dataset.off_pattern.values > 0.1).all()
+    eigenvalue = dataset.eigenvalue.values
+    np.testing.assert_allclose(dataset.predicted.values[0], 20 / (21 * eigenvalue + 2.5))
+    # of the three kinds of preconditioners A* is the best
+    assert (dataset.least.values[0, 1:] > dataset.least.values[0, 0]).all()
+
+
+def test_joint_minima_of_two_dimensions():
+    dataset = drawn(
+        "joint-pq", dim=2, length=3, activations=("relu",), ratios=(1.0, 4.0), starts=24
+    )
+    np.testing.assert_allclose(dataset.value.min("start"), dataset.least, rtol=1e-9)
+    there = dataset.other.values[0, 1]
+    assert dataset.least.values[0, 1] * 1.05 < there < dataset.zero.values[0, 1]
+    assert dataset.curvature.values[0, 1] > 1e-4
+
+
+def test_activations_along_multiples_of_the_identity():
+    dataset = drawn("activations", activations=("linear", "exp"), points=9)
+    linear = dataset.best.sel(activation="linear").values
+    np.testing.assert_allclose(linear, 30 / 26, rtol=1e-9)
+    c, exp = dataset.c.values, dataset.sel(activation="exp")
+    assert np.isnan(exp.fixed.values[c >= 0.5]).all()
+    assert np.isfinite(exp.fixed.values[c < 0.5]).all()
+
+
+def test_softmax_is_the_single_head_of_the_other_theory():
+    task = activations.task_of(activations.ActivationsConfig())
+    fixed, best, value = activations.curve(task, "softmax", np.array([0.653]))[:, 0]
+    assert best == pytest.approx(2.1332, abs=1e-3)
+    assert best < fixed
+    assert value == pytest.approx(1.13, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "text"),
+    [
+        ("sparsity", "activations", "relu,relu"),
+        ("sparsity", "activations", "sigmoid"),
+        ("sparsity", "activations", "softmax-sum"),
+        ("sparsity", "dim", "0"),
+        ("preconditioner", "spectrum", "1,2,3,4,0"),
+        ("preconditioner", "activations", "tanh"),
+        ("joint-pq", "ratios", "2,1"),
+        ("joint-pq", "activations", "tanh"),
+        ("activations", "activations", "tanh-sum"),
+    ],
+)
+def test_bad_settings_are_refused(name, key, text):
+    with pytest.raises(InvalidArgument, match=f"^{key}"):
+        papers.find_experiment(f"ahn2023/{name}").configure("quick", {key: text})
+
+
+def test_as_many_eigenvalues_as_dimensions():
+    with pytest.raises(InvalidArgument, match="as many eigenvalues"):
+        papers.find_experiment("ahn2023/preconditioner").configure("quick", {"dim": "3"})
