@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,14 +53,14 @@ def deep_linear(preset: str, seed: int) -> Outcome:
     loss, error = _losses(task, (plain[2], moved[1]), seed, 100_000 if paper else 8000)
     exact = np.array([best[2], better[1]])
     slopes = [
-        _traceless_slopes(task, one, seed, 100_000 if paper else 10_000)
+        _traceless_slopes(task, one, seed, 100_000 if paper else 6000)
         for one in (plain[2], moved[1])
     ]
-    searches, samples = (24, 2000) if paper else (8, 500)
-    found = _search(task, searches, samples, seed)
+    searches, samples, layers, starts = (24, 2000, 3, 10) if paper else (8, 500, 2, 2)
+    found = _search(task, searches, samples, layers, starts, seed)
     gain = (found.gain - found.loss) / 2  # what fitting gains and loses is the same
     off, off_error = _spread(found.layers)
-    ends = _many_starts(task, seed, samples, 20 if paper else 3)
+    words = {2: "two", 3: "three"}[layers]
     slope_names = ("three layers, B = 0", "two layers with B")
     return Outcome(
         (
@@ -70,7 +71,7 @@ def deep_linear(preset: str, seed: int) -> Outcome:
                 Check.agreement(f"derivatives in matrices that are no multiple, {name}", mean, 0.0, standard_error=se, scale=scale)
                 for name, (mean, se, scale) in zip(slope_names, slopes, strict=True)
             ),
-            Check.agreement("what matrices gain on multiples of Σ⁻¹ (two layers, share of the risk), fitting apart", gain.mean(), 0.0, standard_error=_error(gain), tolerance=1e-2),
+            Check.agreement(f"what matrices gain on multiples of Σ⁻¹ ({words} layers, share of the risk), fitting apart", gain.mean(), 0.0, standard_error=_error(gain), tolerance=1e-2),
             Check.bound("what they lose on fresh examples, share of the risk", found.loss.mean(), lower=0.0, standard_error=_error(found.loss)),
             Check.agreement("the matrices found, Σ^½ A_l Σ^½ off a multiple of I, over the multiple", off, 0.0, standard_error=off_error, scale=0.1),
             Check.bound("best steps over one step size, risks of 2 and more layers", best[1:] / common[1:], upper=0.9),
@@ -79,10 +80,10 @@ def deep_linear(preset: str, seed: int) -> Outcome:
         notes=(
             f"d = {DIM}, n = {LENGTH}, no label noise, w ~ N(0, Σ⁻¹/d), Σ with eigenvalues {SPECTRUM} in a random basis, seed "
             f"{seed}. Risks of 1 to {deepest} layers: {_list(common)} (one step size), {_list(best)} (best steps), {_list(better)} "
-            f"(with b). Full matrices for two layers without B, fitted to {samples} sets of examples ({searches} times), gain "
+            f"(with b). Full matrices for {words} layers without B, fitted to {samples} sets of examples ({searches} times, "
+            f"{found.ends.shape[1]} starts each, which end within {found.range:.1%} of the lowest), gain "
             f"{found.gain.mean():.2%} on these and lose {found.loss.mean():.2%} on fresh ones, as fitting of no use does: half of the difference is "
-            f"{gain.mean():.2%} ± {_error(gain):.2%}. They are {found.distance:.3f} of their size away from multiples of Σ⁻¹. Three layers, {samples} "
-            f"sets, {len(ends)} starts: all end within {np.nanmax(ends) / np.nanmin(ends) - 1:.1%} of the lowest. The source proves that "
+            f"{gain.mean():.2%} ± {_error(gain):.2%}. They are {found.distance:.3f} of their size away from multiples of Σ⁻¹. The source proves that "
             "such layers are stationary, which symmetry explains; that they are best is what the searches suggest, for "
             "B = 0. From three layers with b on, the numbers are the best of several local minima."
         ),
@@ -108,10 +109,29 @@ def _stack(a: np.ndarray, b: np.ndarray | None = None) -> Any:
     )
 
 
-def _pointwise(seed: int) -> np.ndarray:
-    """Relative differences of a stack's predictions from descent, and from the library's."""
+@lru_cache(maxsize=1)
+def _predictor() -> Any:
     import equinox as eqx
 
+    return eqx.filter_jit(lambda stack, *prompt: stack(*prompt))
+
+
+@lru_cache(maxsize=1)
+def _slopes() -> Any:
+    """The gradient of the risk given each `S`, compiled."""
+    import jax
+    import jax.numpy as jnp
+
+    from ...estimators.deep_linear_sampled_optimum import risks_given
+
+    def risk(at: Any, one: Any, prior: Any) -> Any:
+        return risks_given(at, one[None], prior, jnp.zeros(()))[0]
+
+    return jax.jit(jax.vmap(jax.grad(risk), (None, 0, None)))
+
+
+def _pointwise(seed: int) -> np.ndarray:
+    """Relative differences of a stack's predictions from descent, and from the library's."""
     from ..._core.precision import float64
     from ...estimators import gradient_descent_steps
 
@@ -122,8 +142,7 @@ def _pointwise(seed: int) -> np.ndarray:
     a = rng.normal(size=(layers, DIM, DIM)) / 2
     shared = np.broadcast_to(a[:1], a.shape)
     with float64():
-        run = eqx.filter_jit(lambda stack, *prompt: stack(*prompt))
-        predicted, same = (np.asarray(run(_stack(A), X, y, xq)) for A in (a, shared))
+        predicted, same = (np.asarray(_predictor()(_stack(A), X, y, xq)) for A in (a, shared))
         metric = np.linalg.inv(a[0])
         library = gradient_descent_steps(X, y, xq, step=1.0, steps=layers, preconditioner=metric)
     pairs = (predicted, descent(X, y, xq, a)), (same, np.asarray(library))
@@ -134,7 +153,6 @@ def _losses(
     task: InContextRegression, optima: tuple[Any, ...], seed: int, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean squared errors of stacks on prompts, with standard errors."""
-    import equinox as eqx
     import jax
 
     prompts = task.sample(jax.random.key(seed), count)
@@ -143,8 +161,8 @@ def _losses(
         _stack(preconditioned(task.covariance_matrix, found.a), np.multiply.outer(found.b, eye))
         for found in optima
     ]
-    run = eqx.filter_jit(lambda stacks, *prompt: [stack(*prompt) for stack in stacks])
-    predicted = np.asarray(run(stacks, *prompts.inputs), np.float64)
+    run = _predictor()
+    predicted = np.array([np.asarray(run(stack, *prompts.inputs), np.float64) for stack in stacks])
     losses = (predicted - np.asarray(prompts.target)) ** 2
     return losses.mean(1), losses.std(1, ddof=1) / math.sqrt(count)
 
@@ -158,7 +176,7 @@ def _traceless_slopes(
     import jax.numpy as jnp
 
     from ..._core.precision import float64
-    from ...estimators.deep_linear_sampled_optimum import Whitened, risks_given
+    from ...estimators.deep_linear_sampled_optimum import Whitened
 
     view = Whitened(task)
     S = view.draw(jax.random.key(seed + 2), count)
@@ -166,13 +184,11 @@ def _traceless_slopes(
     b = np.multiply.outer(found.b, np.eye(DIM))
     layers = view.whiten(a, b)[: 1 + bool(found.b.any())]
 
-    def risk(at: Any, one: Any) -> Any:
-        return risks_given(at, one[None], jnp.asarray(view.prior), jnp.asarray(0.0))[0]
-
     with float64():
-        slopes = jax.jit(jax.vmap(jax.grad(risk), (None, 0)))
-        here = np.asarray(slopes(jnp.asarray(layers), jnp.asarray(S)))
-        beside = np.asarray(slopes(jnp.asarray(1.1 * layers), jnp.asarray(S[: count // 8])))
+        data = jnp.asarray(S), jnp.asarray(view.prior)
+        here, beside = (
+            np.asarray(_slopes()(jnp.asarray(factor * layers), *data)) for factor in (1.0, 1.1)
+        )
     trace = np.trace(here, axis1=-2, axis2=-1)[..., None, None] / DIM
     off = here - trace * np.eye(DIM)
     scale = np.abs(np.trace(beside.mean(0), axis1=-2, axis2=-1)).max() / DIM
@@ -187,6 +203,7 @@ class _Searches(NamedTuple):
     gain: np.ndarray  # of matrices on the sample, share of the risk
     loss: np.ndarray  # on a fresh one
     layers: np.ndarray  # Σ^½ A_l Σ^½, (searches, layers, d, d)
+    ends: np.ndarray  # risks on the sample at which the starts ended, (searches, starts)
 
     @property
     def distance(self) -> float:
@@ -194,8 +211,15 @@ class _Searches(NamedTuple):
         off, _ = _off_multiple(self.layers)
         return float(np.sqrt(np.mean(np.sum(off**2, (2, 3)) / DIM)))
 
+    @property
+    def range(self) -> float:
+        """The largest distance of an end from the lowest of its search, over that."""
+        return float(np.nanmax(np.nanmax(self.ends, 1) / np.nanmin(self.ends, 1)) - 1)
 
-def _search(task: InContextRegression, count: int, samples: int, seed: int) -> _Searches:
+
+def _search(
+    task: InContextRegression, count: int, samples: int, layers: int, starts: int, seed: int
+) -> _Searches:
     import jax
 
     from ...estimators import optimal_deep_linear_sampled
@@ -205,8 +229,9 @@ def _search(task: InContextRegression, count: int, samples: int, seed: int) -> _
     for key in jax.random.split(jax.random.key(seed), count):
         full, scalars = (
             optimal_deep_linear_sampled(
-                task.covariance_matrix, LENGTH, 2, prior=task.prior_matrix, with_b=False,
-                structure=structure, key=key, samples=samples, test_samples=10_000, starts=0,
+                task.covariance_matrix, LENGTH, layers, prior=task.prior_matrix, with_b=False,
+                structure=structure, key=key, samples=samples, test_samples=10_000,
+                starts=starts if structure == "full" else 0,
             )[-1]
             for structure in ("full", "preconditioned")
         )  # fmt: skip
@@ -215,7 +240,7 @@ def _search(task: InContextRegression, count: int, samples: int, seed: int) -> _
         a = view.whiten(full.a, full.b)[0]
         # without b the order of steps has no effect
         order = np.argsort(-np.trace(a, axis1=1, axis2=2))
-        rows.append((gain, loss, a[order]))
+        rows.append((gain, loss, a[order], full.start_risks))
     return _Searches(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
@@ -237,18 +262,6 @@ def _spread(layers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         variance[:, ~diagonal].mean(1)[:, None, None],
     )
     return off.mean(0), np.sqrt(error / len(layers))
-
-
-def _many_starts(task: InContextRegression, seed: int, samples: int, starts: int) -> np.ndarray:
-    import jax
-
-    from ...estimators import optimal_deep_linear_sampled
-
-    found = optimal_deep_linear_sampled(
-        task.covariance_matrix, LENGTH, 3, prior=task.prior_matrix, with_b=False,
-        key=jax.random.key(seed + 3), samples=samples, test_samples=2, starts=starts,
-    )  # fmt: skip
-    return found[-1].start_risks
 
 
 def _error(values: np.ndarray) -> float:
