@@ -9,7 +9,7 @@ import attnlab as al
 from attnlab import estimators as est
 from attnlab._core.precision import float64
 from attnlab.estimators.deep_linear_sampled import preconditioner_of
-from attnlab.estimators.deep_linear_sampled_optimum import Whitened, risks_given
+from attnlab.estimators.deep_linear_whitened import Whitened, risks_given
 from attnlab.students import AttentionStack, MergedAttention
 
 DIM, LENGTH = 3, 20

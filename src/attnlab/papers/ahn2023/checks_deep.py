@@ -122,7 +122,7 @@ def _slopes() -> Any:
     import jax
     import jax.numpy as jnp
 
-    from ...estimators.deep_linear_sampled_optimum import risks_given
+    from ...estimators.deep_linear_whitened import risks_given
 
     def risk(at: Any, one: Any, prior: Any) -> Any:
         return risks_given(at, one[None], prior, jnp.zeros(()))[0]
@@ -176,7 +176,7 @@ def _traceless_slopes(
     import jax.numpy as jnp
 
     from ..._core.precision import float64
-    from ...estimators.deep_linear_sampled_optimum import Whitened
+    from ...estimators.deep_linear_whitened import Whitened
 
     view = Whitened(task)
     S = view.draw(jax.random.key(seed + 2), count)
@@ -223,7 +223,7 @@ def _search(
     import jax
 
     from ...estimators import optimal_deep_linear_sampled
-    from ...estimators.deep_linear_sampled_optimum import Whitened
+    from ...estimators.deep_linear_whitened import Whitened
 
     view, rows = Whitened(task), []
     for key in jax.random.split(jax.random.key(seed), count):

@@ -43,6 +43,7 @@ class DeepLinearConfig(Config):
         40_000, ge=2, le=LARGEST_COUNT, description="fresh sets of examples for its risk"
     )
     repeats: int = Field(8, ge=2, le=LARGEST_RUNS, description="searches, each on its own sample")
+    search_b: bool = Field(True, description="whether two layers with B are searched too")
     starts: int = Field(2, ge=0, le=LARGEST_RUNS, description="random starts of each search")
     trained_on: tuple[Data, ...] = Field(
         ("isotropic", "anisotropic"), description="data on which stacks are trained; may be empty"
@@ -224,17 +225,19 @@ def _searched(config: DeepLinearConfig) -> dict[str, Any]:
         found = [search(prior, config.searched, False, key) for key in keys]
         risks.append([[one.risk.value for one in each] for each in found])
         off.append([off_multiples(each[-1].a, sigma) for each in found])
-    moved = search(PRIORS[0], 2, True, keys[0])[-1].risk
+    variables: dict[str, Any] = {}
+    if config.search_b:
+        moved = search(PRIORS[0], 2, True, keys[0])[-1].risk
+        label = {"long_name": "risk of two layers of matrices with B"}
+        variables = {"matrices_b": ((), moved.value, label), "matrices_b_error": ((), moved.error)}
     matrices, distances = np.swapaxes(risks, 1, 2), np.swapaxes(off, 1, 2)
     root = math.sqrt(config.repeats)
     axes = ("prior", "searched_layers")
-    return {
+    return variables | {
         "matrices": (axes, matrices.mean(-1), {"long_name": "risk of the best matrices found"}),
         "matrices_error": (axes, matrices.std(-1, ddof=1) / root),
         "off": (axes, distances.mean(-1), {"long_name": "distance of A_l from cΣ⁻¹"}),
         "off_error": (axes, distances.std(-1, ddof=1) / root),
-        "matrices_b": ((), moved.value, {"long_name": "risk of two layers of matrices with B"}),
-        "matrices_b_error": ((), moved.error),
     }
 
 

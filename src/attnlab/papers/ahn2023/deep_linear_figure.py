@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 _TRAINED = 3  # roles: 0 one step size, 1 best steps, 2 with b
 _DODGE = 0.12  # of points that would hide each other
 _FLOOR = "Bayes"
-_TICKS = tuple((10.0**k * n, f"{10.0**k * n:g}") for k in range(-4, 1) for n in (1, 2, 5))
 
 
 def figure(dataset: xarray.Dataset) -> Figure:
@@ -96,8 +95,9 @@ def _anisotropic(dataset: xarray.Dataset) -> Panel:
     marks.append(
         Points(at, one.matrices.values, one.matrices_error.values, "any matrices, B = 0", 1)
     )
-    two, error = [float(dataset.matrices_b)], [float(dataset.matrices_b_error)]
-    marks.append(Points([2], two, error, "any matrices A, B", 2))
+    if "matrices_b" in dataset:
+        two, error = [float(dataset.matrices_b)], [float(dataset.matrices_b_error)]
+        marks.append(Points([2], two, error, "any matrices A, B", 2))
     return _depth_panel(dataset, "Anisotropic data", marks + _trained(dataset, "anisotropic"))
 
 
@@ -141,19 +141,27 @@ def _distances(dataset: xarray.Dataset) -> Panel:
         label = f"best matrices, w ~ N(0, {prior})"
         at = x + (2 * place - 1) * _DODGE / 2
         marks.append(Points(at, one.off.values, one.off_error.values, label, (1, 4)[place]))
-    last = int(x[-1])
+    last, shown = int(x[-1]), [dataset.off.values.ravel()]
     if "data" in dataset.dims and "anisotropic" in dataset.data.values:
         deepest = int(np.argmax(dataset.trained_layers.values))
         own = dataset.trained_off.sel(data="anisotropic").isel(trained_layers=deepest).values
         good = np.isfinite(own)
         if good.any():
             last = max(last, own.shape[-1])
+            shown.append(own[good])
             at = np.broadcast_to(np.arange(1, own.shape[-1] + 1) + 1.5 * _DODGE, own.shape)
             marks.append(Points(at[good], own[good], None, "trained P, Q", _TRAINED))
     ticks = tuple((float(k), str(k)) for k in range(1, last + 1))
     return Panel(
         "A_l against multiples of Σ⁻¹",
         Axis("layer l", limits=(0.7, last + 0.3), ticks=ticks),
-        Axis("distance over size, whitened", log=True, ticks=_TICKS),
+        Axis("distance over size, whitened", log=True, ticks=_ticks(np.concatenate(shown))),
         marks,
     )
+
+
+def _ticks(values: np.ndarray) -> tuple[tuple[float, str], ...]:
+    """1, 2 and 5 times the powers of ten around positive `values`."""
+    places = np.outer(10.0 ** np.arange(-6, 1), [1.0, 2.0, 5.0]).ravel()
+    around = (places > values.min() / 2.5) & (places < values.max() * 1.5)
+    return tuple((float(place), f"{place:g}") for place in places[around])
