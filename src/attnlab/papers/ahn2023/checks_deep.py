@@ -56,7 +56,7 @@ def deep_linear(preset: str, seed: int) -> Outcome:
         _traceless_slopes(task, one, seed, 100_000 if paper else 6000)
         for one in (plain[2], moved[1])
     ]
-    searches, samples, layers, starts = (24, 2000, 3, 10) if paper else (8, 500, 2, 2)
+    searches, samples, layers, starts = (12, 2000, 3, 4) if paper else (8, 500, 2, 2)
     found = _search(task, searches, samples, layers, starts, seed)
     gain = (found.gain - found.loss) / 2  # what fitting gains and loses is the same
     off, off_error = _spread(found.layers)
