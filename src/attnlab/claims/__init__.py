@@ -20,6 +20,16 @@ from .files import load_verdicts as load_verdicts
 from .files import save_verdicts as save_verdicts
 from .files import verdicts_to_dataset as verdicts_to_dataset
 from .levels import family_level as family_level
+from .mutation import Mutation as Mutation
+from .mutation import MutationResult as MutationResult
+from .mutation import all_mutations as all_mutations
+from .mutation import mutate as mutate
+from .mutation import share_caught as share_caught
+from .mutation_table import mutation_line as mutation_line
+from .mutation_table import mutation_summary as mutation_summary
+from .mutation_table import mutation_table as mutation_table
+from .mutation_table import print_mutations as print_mutations
+from .mutation_table import save_mutations as save_mutations
 from .registry import all_claims as all_claims
 from .registry import find as find
 from .registry import register as register

@@ -40,13 +40,18 @@ def claims_of(paper: object) -> tuple[Claim, ...]:
     return tuple(claims)
 
 
+def papers() -> tuple[object, ...]:
+    """All papers, as `papers.all_papers()` lists them."""
+    return tuple(resolve(_PAPERS)())
+
+
 def all_claims() -> tuple[Claim, ...]:
     """All claims, papers in the order of `papers.all_papers()`, then the registered ones.
 
     Raises `InvalidArgument` when two claims of papers have one key.
     """
     found: dict[str, Claim] = {}
-    for paper in resolve(_PAPERS)():
+    for paper in papers():
         for claim in claims_of(paper):
             if claim.key in found:
                 raise InvalidArgument("claim id", claim.key, "used once")

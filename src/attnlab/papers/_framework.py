@@ -111,7 +111,8 @@ class Paper:
     **Fields:** `key` (the citation key, which ids start with), `title`, `authors`, `year`, `bibtex`
     (an entry with that key), `experiments`, `claims` (a tuple of `claims.Claim`, or
     `"module:NAME"` of one; None while there are none), `references` (BibTeX entries, by key, of
-    further works that its experiments cite).
+    further works that its experiments cite), `mutations` (a tuple of `claims.Mutation`, or
+    `"module:NAME"` of one: formulas broken on purpose to test the claims).
     """
 
     key: str
@@ -122,6 +123,7 @@ class Paper:
     experiments: tuple[Experiment, ...] = ()
     claims: str | tuple[Any, ...] | None = None
     references: Mapping[str, str] = field(default_factory=dict)
+    mutations: str | tuple[Any, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.key or "/" in self.key or " " in self.key:

@@ -22,6 +22,7 @@ PAPER = Paper(
 }""",
     experiments=collect("attnlab.papers.ahn2023.catalogue", "EXPERIMENTS"),
     claims="attnlab.papers.ahn2023.claims:CLAIMS",
+    mutations="attnlab.papers.ahn2023.mutations:MUTATIONS",
     references={
         "erdogdu2016": """\
 @inproceedings{erdogdu2016,

@@ -18,6 +18,16 @@ def _table(dim: int, length: int, beta: float) -> Any:
     return tabulated(population_risk(SingleLocation(dim, length), SoftmaxAttention(beta)))
 
 
+def longest(shift: np.ndarray) -> np.ndarray:
+    """The stated bound on `|ũ|`, from `s|a|`."""
+    return 1 + shift**2 / 2
+
+
+def turned(shift: np.ndarray) -> np.ndarray:
+    """The distance `|u⁺ - u|`: that of the ends of a turn by `arctan(s|a|)`."""
+    return 2 * np.sin(np.arctan(shift) / 2)
+
+
 def retraction_bound(preset: str, seed: int) -> Outcome:
     """Both printed bounds, and the sharper one, over random steps in `R^d` and in the limit."""
     rng = np.random.default_rng(seed)
@@ -35,11 +45,11 @@ def retraction_bound(preset: str, seed: int) -> Outcome:
     shift = s * size
     rounding = 4 * np.finfo(float).eps
     small = shift <= 1
-    far = np.abs(move - 2 * np.sin(np.arctan(shift) / 2)) / move
+    far = np.abs(move - turned(shift)) / move
     return Outcome(
         (
             Check.bound("smallest |ũ|", norm.min(), lower=1 - rounding),
-            Check.bound("largest |ũ| / (1 + s²|a|²/2)", (norm / (1 + shift**2 / 2)).max(), upper=1 + rounding),
+            Check.bound("largest |ũ| / (1 + s²|a|²/2)", (norm / longest(shift)).max(), upper=1 + rounding),
             Check.bound("largest |u⁺ - u| / (s|a|) where s|a| <= 1", (move / shift)[small & (shift > 1e-3)].max(), upper=1.5),
             Check.bound("the same for every s|a|: no condition and no factor 3/2", (move / shift)[shift > 1e-3].max(), upper=1 + 1e-9),
             Check.agreement("|u⁺ - u| against 2 sin(½ arctan s|a|)", far[shift > 1e-3].max(), 0.0, tolerance=1e-9),
@@ -123,7 +133,7 @@ def cauchy_argument(preset: str, seed: int) -> Outcome:
     last = 10_000_000 if preset == "paper" else 100_000
     winding = dynamics.winding_descent(steps=last, save_every=last // 1000)
     late = winding.sel(step=slice(last // 10, last))
-    turned = float(late.longitude[-1] - late.longitude[0])
+    moved = float(late.longitude[-1] - late.longitude[0])
     falling = bool(np.all(np.diff(winding.risk.values) <= 0))
     squares = float(winding.path_squares[-1] - late.path_squares[0])
 
@@ -142,7 +152,7 @@ def cauchy_argument(preset: str, seed: int) -> Outcome:
         (
             Check.bound(
                 "distance that a descent with g → 0 and Σ|steps|² < ∞ still moves in its last nine tenths: Cauchy has 0",
-                turned, upper=0.01,
+                moved, upper=0.01,
                 detail=f"radians of longitude from step {last // 10:g} to {last:g}",
             ),
         ),
@@ -155,7 +165,7 @@ def cauchy_argument(preset: str, seed: int) -> Outcome:
         evidence=(
             Check.condition("its risk falls at every saved step", falling),
             Check.bound("sum of its squared steps over the same stretch", squares, upper=0.01),
-            Check.agreement("radians moved, against log 10", turned, np.log(10), relative_tolerance=0.05),
+            Check.agreement("radians moved, against log 10", moved, np.log(10), relative_tolerance=0.05),
             Check.bound("longest path of 32 descents on the exact risk", length[:, -1].max(), upper=10.0),
             Check.bound("what their last 2000 of 6000 steps add, for those at the teacher", rest[home].max(), upper=1e-4),
             Check.bound("descents that arrive there", int(home.sum()), lower=16),

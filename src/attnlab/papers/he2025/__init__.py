@@ -21,4 +21,5 @@ PAPER = Paper(
 }""",
     experiments=collect("attnlab.papers.he2025.catalogue", "EXPERIMENTS"),
     claims="attnlab.papers.he2025.claims:CLAIMS",
+    mutations="attnlab.papers.he2025.mutations:MUTATIONS",
 )

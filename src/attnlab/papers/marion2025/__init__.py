@@ -17,4 +17,5 @@ PAPER = Paper(
 }""",
     experiments=collect("attnlab.papers.marion2025.catalogue", "EXPERIMENTS"),
     claims="attnlab.papers.marion2025.claims:CLAIMS",
+    mutations="attnlab.papers.marion2025.mutations:MUTATIONS",
 )

@@ -1,0 +1,56 @@
+"""`mutate`: are the checks of the claims sharp enough to notice a broken formula?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .check import _IDS, _PRESET, _PROCESSES, _SEED
+from .console import complain, output, progress, say
+
+
+def mutate(
+    ids: Annotated[list[str] | None, _IDS] = None,
+    preset: Annotated[str, _PRESET] = "quick",
+    seed: Annotated[int, _SEED] = 0,
+    processes: Annotated[int, _PROCESSES] = 2,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write the results to this JSON file.")
+    ] = None,
+) -> None:
+    """Break formulas behind claims; exit status 1 when a check does not notice."""
+    from .. import claims, records
+
+    if out is not None:
+        records.writable_directory(out.parent)
+    results: list[claims.MutationResult] = []
+    interrupted = False
+    console = output()
+
+    def arrived(result: claims.MutationResult) -> None:
+        results.append(result)
+        console.print(claims.mutation_line(result))
+
+    try:
+        with progress():
+            ordered = claims.mutate(
+                ids or None,
+                preset=preset,  # type: ignore[arg-type]
+                seed=seed,
+                processes=processes,
+                on_result=arrived,
+            )
+        results = ordered
+    except KeyboardInterrupt:
+        interrupted = True
+    claims.print_mutations(results, console)
+    if out is not None:
+        settings = {"ids": ids or [], "preset": preset, "seed": seed}
+        provenance = records.provenance(settings, extra={"interrupted": interrupted})
+        say(console, f"mutations  {claims.save_mutations(results, out, provenance=provenance)}")
+    if interrupted:
+        complain("the results above are those that were reached", mark="interrupted")
+        raise typer.Exit(130)
+    raise typer.Exit(int(claims.share_caught(results) < 1))
