@@ -23,7 +23,8 @@ def figure(dataset: xarray.Dataset) -> Figure:
     attrs = dataset.attrs
     trained = (
         f" Trained: stacks with all of P and Q free, hence with B, {attrs['course']}; one point "
-        "for each start. Those above the lowest line are not at the end of their training."
+        "for each start. Those above the lowest line are not at the end of their training; from "
+        "three layers on, rare prompts that a test sample may miss can make up most of the mean."
         if "data" in dataset.dims
         else ""
     )
