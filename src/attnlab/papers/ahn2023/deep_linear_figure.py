@@ -35,7 +35,7 @@ def figure(dataset: xarray.Dataset) -> Figure:
         caption=(
             f"{attrs['setting']}; Σ has the eigenvalues {attrs['spectrum']} in a random basis, and "
             "w ~ N(0, Σ⁻¹/d) unless said otherwise. Solid lines: exact risks, which are the same for "
-            "isotropic data and, with the preconditioner Σ, for any Σ. Dashed: without it, sampled. "
+            "isotropic data and, with the preconditioner Σ⁻¹, for any Σ. Dashed: without it, sampled. "
             f"Any matrices: {attrs['search']}; their risks on fresh ones.{trained}"
         ),
         alt=(
@@ -128,7 +128,7 @@ def _lengths(dataset: xarray.Dataset) -> Panel:
     if float(dataset.bayes_by_length.max()) > 1e-12:
         marks.append(Line(n, dataset.bayes_by_length.values, _FLOOR, "reference", dash=True))
     ticks = tuple((float(k), str(k)) for k in n)
-    title = f"{dataset.attrs['length_layers']} layers, preconditioner Σ"
+    title = f"{dataset.attrs['length_layers']} layers, preconditioner Σ⁻¹"
     return Panel(title, Axis("number of examples n", log=True, ticks=ticks), _risk_axis(), marks)
 
 
@@ -154,7 +154,7 @@ def _distances(dataset: xarray.Dataset) -> Panel:
             marks.append(Points(at[good], own[good], None, "trained P, Q", _TRAINED))
     ticks = tuple((float(k), str(k)) for k in range(1, last + 1))
     return Panel(
-        "A_l against multiples of Σ⁻¹",
+        "A of each layer, against Σ⁻¹",
         Axis("layer l", limits=(0.7, last + 0.3), ticks=ticks),
         Axis("distance over size, whitened", log=True, ticks=_ticks(np.concatenate(shown))),
         marks,
