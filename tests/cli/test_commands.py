@@ -190,6 +190,23 @@ def test_report_writes_one_page(attnlab):
     assert "One and one" in page
 
 
+def test_report_is_archived_and_made_again(attnlab):
+    arguments = ("report", "toy2027", "--out", "page.html", "--processes", "1")
+    result = attnlab(*arguments, "--archive", "a.zip")
+    assert result.exit_code == 0, result.output
+    assert "archive  a.zip" in result.output
+    assert attnlab("report", "--from", "a.zip", "--out", "again.html").exit_code == 0
+    assert "Rebuilt from the archive" in Path("again.html").read_text(encoding="utf-8")
+    for more in (("toy2027",), ("--seed", "0"), ("--archive", "b.zip"), ("--processes", "1")):
+        refused = attnlab("report", "--from", "a.zip", "--out", "no.html", *more)
+        assert refused.exit_code == 2
+        assert "left out with --from" in refused.stderr
+    for path in ("absent.zip", "page.html"):
+        assert attnlab("report", "--from", path, "--out", "no.html").exit_code == 2
+    assert attnlab(*arguments, "--archive", "a.tar").exit_code == 2
+    assert not Path("no.html").exists()
+
+
 def test_interrupted_report_says_that_it_goes_on(attnlab):
     result = attnlab("report", "zeno2027", "--processes", "1")
     assert result.exit_code == 130

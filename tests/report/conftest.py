@@ -1,9 +1,12 @@
 """A made-up paper whose computations leave a mark each time they run."""
 
+import contextlib
 import importlib
 import sys
 
 import pytest
+
+from attnlab.report import build_report
 
 _MODULE = """
 import os, pathlib, time
@@ -82,16 +85,31 @@ EVERYTHING = paper(
 """
 
 
-@pytest.fixture
-def doe(tmp_path, monkeypatch):
-    """The module with the paper; `runs()` lists what ran so far."""
-    folder = tmp_path / "code"
+@contextlib.contextmanager
+def made_up_paper(folder):
     folder.mkdir()
     (folder / "doe2027_report.py").write_text(_MODULE)
-    monkeypatch.syspath_prepend(folder)
-    sys.modules.pop("doe2027_report", None)
-    module = importlib.import_module("doe2027_report")
-    log = folder / "runs.txt"
-    module.runs = lambda: log.read_text().split("\n")[:-1] if log.exists() else []
-    yield module
-    sys.modules.pop("doe2027_report", None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        sys.modules.pop("doe2027_report", None)
+        module = importlib.import_module("doe2027_report")
+        log = folder / "runs.txt"
+        module.runs = lambda: log.read_text().split("\n")[:-1] if log.exists() else []
+        yield module
+        sys.modules.pop("doe2027_report", None)
+
+
+@pytest.fixture
+def doe(tmp_path):
+    """The module with the paper; `runs()` lists what ran so far."""
+    with made_up_paper(tmp_path / "code") as module:
+        yield module
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A report with everything in it and its archive, made once: (page, zip, what was computed)."""
+    folder = tmp_path_factory.mktemp("finished")
+    with made_up_paper(folder / "code") as doe:
+        page = build_report(folder, papers=[doe.EVERYTHING], processes=1, archive=folder / "a.zip")
+        yield page, folder / "a.zip", doe.runs()

@@ -44,9 +44,9 @@ class Page(html.parser.HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-@pytest.fixture
-def built(doe, tmp_path):
-    path = build_report(tmp_path / "out", papers=[doe.EVERYTHING], processes=1)
+@pytest.fixture(scope="module")
+def built(finished):
+    path, *_ = finished
     text = path.read_text(encoding="utf-8")
     return path, text, Page(text)
 

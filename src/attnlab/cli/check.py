@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from .._core.errors import InvalidArgument
 from .console import complain, output, progress, say
 
 _PRESET = typer.Option(help="quick (minutes in all) or paper (the sizes of the paper).")
@@ -73,6 +74,7 @@ def verify(
 
 
 def report(
+    context: typer.Context,
     papers: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PAPER]...", help="Citation keys; all papers when left out."),
@@ -81,17 +83,38 @@ def report(
     preset: Annotated[str, _PRESET] = "quick",
     seed: Annotated[int, _SEED] = 0,
     processes: Annotated[int, _PROCESSES] = 2,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ZIP", help="Also write records, figures, verdicts and environment to this zip."
+        ),
+    ] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="ZIP", help="Compute nothing: make the page again from an archive."
+        ),
+    ] = None,
 ) -> None:
     """Check the claims, run the experiments and write one HTML page, readable without a network.
 
     Results are kept beside the page and used again; after Ctrl-C the same command goes on.
     """
-    from ..report import build_report
+    from ..report import build_report, rebuild
 
+    if from_ is not None:
+        _alone(context, "from_", "out")
+        say(output(), f"report  {rebuild(from_, out)}")
+        return
     try:
         with progress():
             path = build_report(
-                out, preset=preset, seed=seed, papers=papers or None, processes=processes
+                out,
+                preset=preset,
+                seed=seed,
+                papers=papers or None,
+                processes=processes,
+                archive=archive,
             )
     except KeyboardInterrupt:
         complain(
@@ -100,3 +123,14 @@ def report(
         )
         raise typer.Exit(130) from None
     say(output(), f"report  {path}")
+    if archive is not None:
+        say(output(), f"archive  {archive}")
+
+
+def _alone(context: typer.Context, *allowed: str) -> None:
+    """Refuses what was given besides: it would be ignored, since all of it is in the archive."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+            allowed_words = "left out with --from, which computes nothing"
+            raise InvalidArgument(name, context.params[name], allowed_words)

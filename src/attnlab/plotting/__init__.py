@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from .matplotlib_renderer import save_figure as save_figure
     from .plotly_renderer import to_html_div as to_html_div
     from .plotly_renderer import to_plotly as to_plotly
+    from .replot import figure_from_numbers as figure_from_numbers
 
 # Matplotlib and Plotly load when they are first used.
 _LAZY = {
     "circuit_figure": "circuits",
     "circuit_panels": "circuits",
+    "figure_from_numbers": "replot",
     "render": "matplotlib_renderer",
     "save_figure": "matplotlib_renderer",
     "to_html_div": "plotly_renderer",

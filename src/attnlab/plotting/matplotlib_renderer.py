@@ -8,6 +8,7 @@ below, so that nothing covers the data.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +72,11 @@ def render(figure: Figure) -> matplotlib.figure.Figure:
     return drawing
 
 
-def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
-    """Writes `stem.png`, `stem.pdf` and `stem.json` (the plotted numbers); returns the paths.
+def save_figure(
+    figure: Figure, stem: str | Path, *, kinds: Sequence[str] = ("png", "pdf", "json")
+) -> list[Path]:
+    """Writes `stem.png`, `stem.pdf` and `stem.json` (the plotted numbers), or those of `kinds`;
+    returns the paths.
 
     Missing directories are made.
     """
@@ -81,14 +85,17 @@ def save_figure(figure: Figure, stem: str | Path) -> list[Path]:
     drawing = render(figure)
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf", "json")]
+    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in kinds}
     with matplotlib.rc_context(_STYLE):
-        drawing.savefig(paths[0])
-        # No date inside, so that the same figure gives the same file.
-        drawing.savefig(paths[1], metadata={"CreationDate": None, "Title": figure.title})
-    numbers = json.dumps(plotted_numbers(figure), ensure_ascii=False, allow_nan=False)
-    paths[2].write_text(numbers + "\n", encoding="utf-8")
-    return paths
+        if "png" in paths:
+            drawing.savefig(paths["png"])
+        if "pdf" in paths:
+            # No date inside, so that the same figure gives the same file.
+            drawing.savefig(paths["pdf"], metadata={"CreationDate": None, "Title": figure.title})
+    if "json" in paths:
+        numbers = json.dumps(plotted_numbers(figure), ensure_ascii=False, allow_nan=False)
+        paths["json"].write_text(numbers + "\n", encoding="utf-8")
+    return list(paths.values())
 
 
 def _without_math(value: Any) -> Any:

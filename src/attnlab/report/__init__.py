@@ -1,10 +1,12 @@
 """The report: one HTML page with what was checked, what came out, and how it was computed.
 
-`build_report` runs what is missing and writes the page; `Store` keeps the results beside it. This
-room knows papers only through the `papers` framework.
+`build_report` runs what is missing and writes the page; `Store` keeps the results beside it;
+`rebuild` makes the page again from its archive. This room knows papers only through the `papers`
+framework.
 
     import attnlab as al
-    al.report.build_report("report.html")
+    al.report.build_report("report.html", archive="report.zip")
+    al.report.rebuild("report.zip", "again.html")
     al.report.Store("report-records").entries()
 """
 
@@ -13,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .build import build_report as build_report
+    from .from_archive import rebuild as rebuild
     from .store import Store as Store
 
 # Records load xarray and the page loads Jinja2: only when a report is made.
-_LAZY = {"build_report": "build", "Store": "store"}
+_LAZY = {"build_report": "build", "rebuild": "from_archive", "Store": "store"}
 
 
 def __getattr__(name: str) -> Any:

@@ -18,9 +18,10 @@ from .._core.workers import Job, JobResult, run_jobs
 from ..claims.registry import claims_of
 from ..claims.runner import job_of, verdict_of
 from ..papers import Experiment, Paper
+from .archive import archive_path, write_archive
 from .content import Chapter, ExperimentResult, Report
 from .page import render_page
-from .store import Store, module_of
+from .store import Store, module_of, page_path, store_directory
 
 if TYPE_CHECKING:
     import xarray
@@ -33,6 +34,7 @@ def build_report(
     seed: int = 0,
     papers: Iterable[str | Paper] | None = None,
     processes: int = 2,
+    archive: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Checks the claims, runs the experiments, and writes one HTML file that needs no network.
 
@@ -47,6 +49,7 @@ def build_report(
     - `seed`: of all checks and experiments.
     - `papers`: citation keys or `Paper` objects; None is all.
     - `processes`: workers of one thread each; 1 computes in this process.
+    - `archive`: also write everything behind the page to this zip (`report.archive`).
 
     Returns the path of the file. Raises `InvalidArgument` before anything is computed: an unknown
     preset or paper, a directory that cannot be written to.
@@ -56,11 +59,11 @@ def build_report(
     seed = check_integer("seed", seed, minimum=0)
     check_integer("processes", processes, minimum=1)
     chosen = _choose(papers)
-    path = Path(out)
-    if path.suffix.lower() not in (".html", ".htm"):
-        path = path / "report.html"
+    path = page_path(out)
     records.writable_directory(path.parent)
-    store = Store(path.with_name(path.stem + "-records"))
+    if archive is not None:
+        records.writable_directory(archive_path(archive).parent, "archive")
+    store = Store(store_directory(path))
     settings = {"preset": preset, "seed": seed, "papers": [paper.key for paper in chosen]}
     provenance = records.provenance(settings, preset=preset)
     work = _Work(store, preset, seed)
@@ -77,8 +80,11 @@ def build_report(
         frozenset(work.stored),
     )
     claims.save_verdicts(report.verdicts, store.directory / "verdicts.json", provenance=provenance)
+    page = render_page(report)
     with replacing(path) as temporary:
-        temporary.write_text(render_page(report), encoding="utf-8")
+        temporary.write_text(page, encoding="utf-8")
+    if archive is not None:
+        write_archive(report, page, path.parent, archive)
     return path
 
 

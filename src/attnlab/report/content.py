@@ -70,6 +70,7 @@ class Report:
     seconds: float
     provenance: Mapping[str, Any]
     stored_verdicts: frozenset[str] = frozenset()
+    archive: str | None = None  # the file that it was read from, if it was not computed here
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -132,6 +132,18 @@ class Store:
         return self._sources[key]
 
 
+def page_path(out: str | os.PathLike[str]) -> Path:
+    """The file of a page: `out`, or `report.html` in it when it has another suffix."""
+    path = Path(out)
+    return path if path.suffix.lower() in (".html", ".htm") else path / "report.html"
+
+
+def store_directory(out: str | os.PathLike[str]) -> Path:
+    """Where the results of the report `out` are kept: `<name>-records` beside the page."""
+    path = page_path(out)
+    return path.with_name(path.stem + "-records")
+
+
 def module_of(function: str | Callable[..., Any] | None) -> str:
     """The module that a function or a reference `"module:name"` belongs to."""
     if isinstance(function, str):
