@@ -58,7 +58,7 @@ class SoftmaxAttention(eqx.Module):
     ) -> Float[Array, "*batch"]:
         """Predictions from `scores = X·k` and `values = X·v` of tokens in `R^dim`;
         `inverse_temperature` overrides the student's."""
-        root = math.sqrt(check_integer("dim", dim, minimum=1))
+        root = jnp.sqrt(dim) if is_traced(dim) else math.sqrt(check_integer("dim", dim, minimum=1))
         beta: Any = self.inverse_temperature
         if inverse_temperature is not None:
             beta = inverse_temperature

@@ -63,10 +63,11 @@ def monte_carlo_risk(
     chunk = max(1, min(samples, _CHUNK_VALUES // (4 * length)))
     with float64():
         student, vectors = to_float64((student, (k, v)))
-        setting = to_float64(Setting.of(task))
+        # numbers, so that one program serves tasks of all dimensions
+        setting, dim = to_float64((Setting.of(task), task.dim))
         count = math.ceil(samples / chunk)
         mean, square = _accumulate(
-            student, task.link, task.dim, length, chunk, count, samples, setting, vectors, key
+            student, task.link, dim, length, chunk, count, samples, setting, vectors, key
         )
         mean, square = np.asarray(mean), np.asarray(square)
     variance = np.maximum(square - mean**2, 0.0) * samples / (samples - 1)
@@ -78,7 +79,7 @@ def monte_carlo_risk(
 def _accumulate(
     student: Any,
     link: Any,
-    dim: int,
+    dim: Any,
     length: int,
     chunk: int,
     count: int,
