@@ -167,14 +167,15 @@ def run_mutations(
         error = f"its verdict is {control.verdict!r}, on record is {claim.expected!r}"
     if error is not None:
         return [MutationResult(claim.key, m, error=f"unbroken check: {error}") for m in mutations]
-    return [_result(claim, mutation, preset, seed) for mutation in mutations]
+    return [run_broken(claim, mutation, preset, seed) for mutation in mutations]
 
 
 def _sound(claim: Claim, control: Verdict) -> bool:
     return control.as_expected and control.correction_holds is not False
 
 
-def _result(claim: Claim, mutation: Mutation, preset: Preset, seed: int) -> MutationResult:
+def run_broken(claim: Claim, mutation: Mutation, preset: Preset, seed: int) -> MutationResult:
+    """One mutation of a claim, in this process, without the control."""
     start = time.perf_counter()
     try:
         with broken(mutation):

@@ -49,11 +49,15 @@ class Scalar:
         return _in_part(value, self.of, lambda part: _everywhere(part, self._number))
 
     def _number(self, value: Any) -> Any:
+        if hasattr(value, "__float__") and not hasattr(value, "__mul__"):
+            value = float(value)  # a risk with its method
         if self.kind == "factor":
             return value * self.amount
         if self.kind == "offset":
             return value + self.amount
-        return np.sign(value) * np.abs(value) ** self.amount
+        if isinstance(value, int | float | np.generic) or hasattr(value, "__array__"):
+            return np.sign(value) * np.abs(value) ** self.amount
+        return value**self.amount  # symbols
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ def sign(of: Part = None) -> Scalar:
 
 
 def power(amount: float, of: Part = None) -> Scalar:
-    """The result's modulus to that power, with its sign."""
+    """The result's modulus to that power, with its sign (of symbols, the power itself)."""
     return Scalar("power", amount, of)
 
 

@@ -122,7 +122,7 @@ def quadratic_loss(preset: str, seed: int) -> Outcome:
         coefficients, width = least_squares(design, means)
         rest.append(coefficients[3:])
         errors.append(width[3:])
-        scales.append(np.full(3, alpha * best**2))
+        scales.append(np.full(3, abs(alpha) * best**2))
         coefficients, width = least_squares(design[:, :3], means)
         sampled.append(Mean(coefficients[0] / best**2, width[0] / best**2))
     dims, lengths = np.array(_TASKS, float).T

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+
+def multiples_of_identity(sigma: np.ndarray, numbers: Any) -> np.ndarray:
+    """In place of multiples of `Σ⁻¹`: multiples of `I` of the same trace."""
+    level = np.trace(np.linalg.inv(sigma)) / len(sigma)
+    return np.multiply.outer(np.asarray(numbers), level * np.eye(len(sigma)))
+
 
 def layer_too_large(right: Any) -> Any:
     """The best layer with an `A` that is 1 % too large."""

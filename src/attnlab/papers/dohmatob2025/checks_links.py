@@ -57,7 +57,7 @@ def realisable(preset: str, seed: int) -> Outcome:
             "size: noise tokens add a mean that turning v against k reduces. It minimises the risk only in the limit, as 1 - p → 0."
         ),
         evidence=(
-            Check.bound("linear link: smallest R - R(teacher), in units of R(teacher)", (gap / values[:, 0]).min(), lower=-1e-10),
+            Check.bound("linear link: smallest R - R(teacher), in units of R(teacher)", (gap / np.abs(values[:, 0])).min(), lower=-1e-10),
             Check.bound("ReLU: slope at the teacher", slope, lower=1e-3),
             Check.bound("ReLU: R(teacher) - R of a student turned away", gain, lower=1e-3),
         ),
@@ -229,7 +229,7 @@ def open_relu_link(preset: str, seed: int) -> Outcome:
     teacher, turned = close[:, 0, 0], values[:, 6:]
     best = turned.argmin(axis=1)
     gain = teacher - turned.min(axis=1)
-    rate = np.polyfit(dims, np.log(slopes), 1)[0]
+    rate = np.polyfit(dims, np.log(np.maximum(slopes, 1e-300)), 1)[0]  # a slope can be exactly 0
     listed = ", ".join(f"{s:.2g} (d = {d:.0f})" for s, d in zip(slopes, dims, strict=True))
     return Outcome(
         (

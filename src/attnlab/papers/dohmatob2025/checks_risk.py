@@ -145,8 +145,10 @@ def long_sequences(preset: str, seed: int) -> Outcome:
     alphas = np.array([0.02, 0.06, 0.1, 0.15, 0.4, 0.5])
     sizes = Sizes(dim, alphas, beta, STD)
     family = FAMILY._replace(alpha=0.6)
-    mass = attention_at(sizes, family=family).mass
+    exact = attention_at(sizes, family=family)
+    mass = exact.mass
     gap = STD - limit_free_energy(np.full_like(alphas, beta), alphas)
+    odds = STD - exact.log_partition / (beta * dim)
     stated = corrected_mass(beta, dim, gap)
     short = corrected_mass(beta, dim, STD - 0.0 * alphas)
     risk = risks_each(Sizes(dim, alphas[:4], 0.9, STD), Overlaps.teacher(), family=FAMILY)
@@ -162,6 +164,7 @@ def long_sequences(preset: str, seed: int) -> Outcome:
     return Outcome(
         (
             Check.agreement(f"E p at d = 1000, log L = αd, α = {alphas.tolist()}, against theory", mass, stated, tolerance=0.01),
+            Check.agreement("E log(p/(1-p)) / (βd) there against c - ψ", odds, gap, tolerance=0.02),
             Check.bound("softmax: the teacher's risk / γ² for α <= 0.15", risk / STD**2, upper=0.01),
             Check.bound("theory of short prompts (α = 0): its error in E p for α >= 0.4", np.abs(short - mass)[~found], lower=0.9),
             Check.bound("pointwise attention at its best λ: risk / γ²", best, lower=0.9),

@@ -1,11 +1,11 @@
 """Formulas of this paper broken on purpose; see `attnlab.claims.mutate`."""
 
 from ...claims.perturbations import argument, factor, offset, power, sign, swap
-from .._mutations import breaker
+from .._mutations import Breaker
 
 _HERE = "attnlab.papers.he2025"
 
-_broken = breaker("he2025")
+_broken = Breaker("he2025")
 
 _THEORY = (
     _broken("stein-attention", "checks_attention:stein_side", argument(0, factor(0.5)), "|p|²/2 in place of |p|²"),
@@ -29,7 +29,6 @@ _THEORY = (
     _broken("single-head", "checks_loss:single_minimiser", factor(1.01, of=0), "ω of the minimiser times 1.01"),
     _broken("single-head", "checks_loss:single_minimiser", factor(1.01, of=1), "μ of the minimiser times 1.01"),
     _broken("open-true-minimiser", "checks_minimiser:slope_at_zero", factor(1.01), "the slope at γ = 0 times 1.01"),
-    _broken("open-true-minimiser", "checks_minimiser:trained_gamma", factor(1.3), "γ where Adam stops times 1.3"),
     _broken("theorem-4.2-i", "checks_theorem:printed_distance", argument(1, power(2.0)), "γ²d in place of γd"),
     _broken("theorem-4.2-ii", "checks_theorem:best_step", factor(1.01), "η* times 1.01"),
     _broken("theorem-4.2-iii", "checks_risks:ratio_bound", factor(0.9), "the bound on the ratio times 0.9"),
@@ -42,7 +41,7 @@ _TRAINED = (
     _broken("two-heads", "checks_trained:best_step", factor(0.9), "η* times 0.9"),
     _broken("two-heads", "checks_trained:_valley", sign(0), "sign of the curvature at heads of one sign"),
     _broken("patterns", "attnlab.circuits:Circuits.omega", sign(), "sign of ω"),
-    _broken("same-predictor", "checks_trained:distance", power(0.5), "exponent of the distance: a half"),
+    _broken("same-predictor", "checks_trained:distance", factor(0.5), "distances halved"),
     _broken("heads-beat-one", "checks_trained_lengths:exact_risks", factor(0.5, of=0), "exact risk of one head halved"),
     _broken("length-generalisation", "attnlab.estimators:gradient_descent_risk", factor(1.2), "risk of a gradient step times 1.2"),
     _broken("activations", "checks_trained_lengths:best_multiple", factor(1.1), "step of the nearest descent times 1.1"),
@@ -52,4 +51,25 @@ _TRAINED = (
     _broken("open-superposition", "checks_superposition:rank_of", offset(1), "the rank plus 1"),
 )  # fmt: skip
 
-MUTATIONS = (*_THEORY, *_TRAINED)
+# the formulas that stand alone, each in the same three ways
+_THRICE = (
+    *_broken.thrice("stein-attention", "checks_attention:stein_side", "coefficient of x_q"),
+    *_broken.thrice("lemma-e2", "checks_attention:product_side", "mean product"),
+    *_broken.thrice("nadaraya-watson", "checks_attention:bandwidth", "bandwidth"),
+    *_broken.thrice("norm-concentration", "checks_concentration:mean_square", "E|p|²", without=("other sign",)),
+    *_broken.thrice("kms-tridiagonal", "checks_risks:kms_inverse", "inverse"),
+    *_broken.thrice("flow-phases", "checks_flow:limit_of_product", "limit of 2φϱ"),
+    *_broken.thrice("flow-decay", "two_head_flow:slow_decay", "law of decay"),
+    *_broken.thrice("optimal-mu", "checks_loss:manifold_step", "2γμ on the manifold"),
+    *_broken.thrice("single-head", "checks_loss:single_minimiser", "ω of the minimiser", 0),
+    *_broken.thrice("single-head", "checks_loss:single_minimiser", "μ of the minimiser", 1),
+    *_broken.thrice("theorem-4.2-ii", "checks_theorem:best_step", "η*"),
+    *_broken.thrice("gd-risk", "checks_risks:descent_risk", "risks of descent"),
+    *_broken.thrice("bayes-risk", "checks_risks:limit_bayes_risk", "limit of Bayes' risk"),
+    *_broken.thrice("two-heads", "checks_trained:best_step", "η*"),
+    *_broken.thrice("length-generalisation", "attnlab.estimators:gradient_descent_risk", "risk of a gradient step"),
+    *_broken.thrice("activations", "checks_trained_lengths:best_multiple", "step of the nearest descent"),
+    *_broken.thrice("anisotropic", "attnlab.estimators:optimal_preconditioner", "best preconditioner"),
+)  # fmt: skip
+
+MUTATIONS = (*_THEORY, *_TRAINED, *_THRICE)

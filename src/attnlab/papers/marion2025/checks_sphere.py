@@ -62,6 +62,7 @@ def off_manifold(preset: str, seed: int) -> Outcome:
         evidence=(
             Check.proportion("λ = 0.8 < λ_c: share on M", int(kept.sum()), len(kept), lower=0.5),
             Check.bound("0.9 is beyond λ_c", 0.9, lower=critical),
+            Check.bound("0.8 is below it", 0.8, upper=critical),
             Check.proportion("small λ: share with swapped roles", swapped_small, small_runs, lower=0.3),
         ),
         notes=(
