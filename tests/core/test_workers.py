@@ -32,6 +32,28 @@ def test_results_in_order_and_errors_kept():
         assert len(seen) == 4
 
 
+def test_jobs_of_a_group_share_a_worker():
+    """While there is other work: what one of them keeps in its process serves the next."""
+    groups = ["a/x", "b/x", "a/y", "b/x", "a/x", "b/y"]
+    jobs = [Job(f"{i}", "os:getpid", (), group) for i, group in enumerate(groups)]
+    waiting = workers.deque(range(len(jobs)))
+    first, second = workers._Worker(None, None), workers._Worker(None, None)
+    taken = []
+    for worker in (first, second, first, second, first, second):
+        worker.job = workers._next(jobs, waiting, worker, [first, second])
+        worker.group = groups[worker.job]
+        taken.append(worker.job)
+    assert taken == [0, 1, 4, 3, 2, 5]
+
+
+def test_a_group_is_shared_when_nothing_else_is_left():
+    jobs = [Job(f"{i}", "os:getpid", (), "a/x") for i in range(4)]
+    assert len(run_jobs(jobs, processes=2)) == 4
+    waiting = workers.deque([1])
+    busy = workers._Worker(None, None, job=0, group="a/x")
+    assert workers._next(jobs, waiting, workers._Worker(None, None), [busy]) == 1
+
+
 def test_workers_keep_to_one_thread():
     jobs = [Job(name, "os:getenv", (name,)) for name in ("NPROC", "OMP_NUM_THREADS")]
     assert [r.value for r in run_jobs(jobs, processes=2)] == ["1", "1"]

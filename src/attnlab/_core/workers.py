@@ -32,11 +32,16 @@ from .errors import InvalidArgument, check_integer
 
 @dataclass(frozen=True)
 class Job:
-    """A call `function(*arguments)`; `key` is how its result is told from others."""
+    """A call `function(*arguments)`; `key` is how its result is told from others.
+
+    Jobs of one `group`, `"wide/narrow"`, go to the same worker while there is other work for the
+    others: they may share what one keeps in its process, such as trained layers and programs.
+    """
 
     key: str
     function: str
     arguments: tuple[Any, ...] = ()
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class _Worker:
     pipe: connection.Connection
     ready: bool = False
     job: int | None = None
+    group: str = ""  # of the last job
     started: float = field(default_factory=time.perf_counter)
 
 
@@ -164,7 +170,8 @@ def _run_in_workers(
                 worker.ready = started_once = True
                 worker.job = None
                 if waiting:
-                    worker.job = waiting.popleft()
+                    worker.job = _next(jobs, waiting, worker, workers)
+                    worker.group = jobs[worker.job].group
                     worker.started = time.perf_counter()
                     worker.pipe.send((jobs[worker.job].key, pickle.dumps(jobs[worker.job])))
             if not workers:
@@ -179,6 +186,32 @@ def _run_in_workers(
             stacklevel=4,
         )
     return list(waiting)
+
+
+def _next(
+    jobs: Sequence[Job], waiting: deque[int], worker: _Worker, workers: Sequence[_Worker]
+) -> int:
+    """Takes out the first job that is nearest to what the worker did, and farthest from what the
+    others do."""
+    others = [w.group for w in workers if w is not worker and w.job is not None]
+
+    def rank(index: int) -> tuple[bool, ...]:
+        group = jobs[index].group
+        wide = [_wide(other) for other in others]
+        return (
+            group != worker.group,
+            _wide(group) != _wide(worker.group),
+            _wide(group) in wide,
+            group in others,
+        )
+
+    index = min(waiting, key=rank)
+    waiting.remove(index)
+    return index
+
+
+def _wide(group: str) -> str:
+    return group.partition("/")[0]
 
 
 def _lost(job: Job, worker: _Worker) -> JobResult:

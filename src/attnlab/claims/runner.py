@@ -59,7 +59,9 @@ def verify(
 
 def job_of(claim: Claim, preset: str, seed: int) -> Job:
     """The job that runs the check of a claim."""
-    return Job(claim.key, "attnlab.claims.runner:run_check", (claim.check, preset, seed))
+    module = claim.check.partition(":")[0] if isinstance(claim.check, str) else ""
+    group = f"{claim.paper}/{module}"
+    return Job(claim.key, "attnlab.claims.runner:run_check", (claim.check, preset, seed), group)
 
 
 def verdict_of(claim: Claim, result: JobResult, preset: str, seed: int) -> Verdict:

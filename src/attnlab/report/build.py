@@ -130,7 +130,10 @@ class _Work:
                 self._stored_records.add(experiment.id)
             else:
                 arguments = (experiment, self.preset, self.seed, str(folder))
-                self.jobs.append(Job(experiment.id, "attnlab.report.build:compute", arguments))
+                group = f"{paper.key}/{module_of(experiment.run)}"
+                self.jobs.append(
+                    Job(experiment.id, "attnlab.report.build:compute", arguments, group)
+                )
         try:
             self._claims_of[paper.key] = claims_of(paper)
         except Exception as error:
