@@ -10,7 +10,15 @@ from pydantic import Field, field_validator, model_validator
 
 from ..._core.interrupt import RunInterrupted
 from .._config import Config
-from .trained import LARGEST_COUNT, LARGEST_DIM, LARGEST_LENGTH, LARGEST_RUNS, rotated
+from .trained import (
+    LARGEST_COUNT,
+    LARGEST_DIM,
+    LARGEST_LENGTH,
+    LARGEST_RUNS,
+    Spectrum,
+    check_spectrum,
+    rotated,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -27,9 +35,8 @@ class DeepLinearConfig(Config):
     dim: int = Field(5, ge=1, le=LARGEST_DIM, description="dimension d of the covariates")
     length: int = Field(20, ge=2, le=LARGEST_LENGTH, description="number of examples n in a prompt")
     noise_var: float = Field(1e-3, ge=0, le=1e6, description="variance σ² of the label noise")
-    spectrum: tuple[float, ...] = Field(
+    spectrum: Spectrum = Field(
         (1.0, 1.0, 0.5, 0.25, 0.1),
-        min_length=1,
         description="eigenvalues of the covariance Σ of anisotropic data, rotated at random",
     )
     layers: int = Field(4, ge=2, le=5, description="largest number of layers and of steps")
@@ -64,13 +71,6 @@ class DeepLinearConfig(Config):
         50_000, ge=2, le=LARGEST_COUNT, description="prompts on which trained stacks are tested"
     )
 
-    @field_validator("spectrum")
-    @classmethod
-    def _positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(1e-6 <= number <= 1e6 for number in value):
-            raise ValueError("numbers from 1e-6 to 1e6")
-        return value
-
     @field_validator("lengths")
     @classmethod
     def _counts(cls, value: tuple[int, ...]) -> tuple[int, ...]:
@@ -87,8 +87,7 @@ class DeepLinearConfig(Config):
 
     @model_validator(mode="after")
     def _sizes(self) -> DeepLinearConfig:
-        if len(self.spectrum) != self.dim:
-            raise ValueError(f"as many eigenvalues in spectrum as dim = {self.dim}")
+        check_spectrum(self.spectrum, self.dim)
         return self
 
 

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from ..._core.interrupt import RunInterrupted
-from .trained import NAMES, TrainingConfig, course, known, task_of, trained
+from .trained import (
+    NAMES,
+    Spectrum,
+    TrainingConfig,
+    check_spectrum,
+    course,
+    each_trained,
+    known,
+    task_of,
+    trained,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -22,19 +31,12 @@ ON_PATTERN = 0.1  # share outside of the pattern below which a trained layer has
 class PreconditionerConfig(TrainingConfig):
     """Settings: the spectrum of the covariance, and which activations."""
 
-    spectrum: tuple[float, ...] = Field(
-        SPECTRUM, min_length=1, description="eigenvalues of the covariance, rotated at random"
+    spectrum: Spectrum = Field(
+        SPECTRUM, description="eigenvalues of the covariance, rotated at random"
     )
     activations: tuple[str, ...] = Field(
         ("linear", "relu"), min_length=1, description=f"which, each once, {NAMES}"
     )
-
-    @field_validator("spectrum")
-    @classmethod
-    def _positive(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not all(1e-6 <= number <= 1e6 for number in value):
-            raise ValueError("numbers from 1e-6 to 1e6")
-        return value
 
     @field_validator("activations")
     @classmethod
@@ -46,8 +48,7 @@ class PreconditionerConfig(TrainingConfig):
 
     @model_validator(mode="after")
     def _sizes(self) -> PreconditionerConfig:
-        if len(self.spectrum) != self.dim:
-            raise ValueError(f"as many eigenvalues in spectrum as dim = {self.dim}")
+        check_spectrum(self.spectrum, self.dim)
         return self
 
 
@@ -55,14 +56,11 @@ def run(config: PreconditionerConfig) -> xarray.Dataset:
     """On `(activation, run, direction)` what `v A` does along the eigenvectors of the covariance,
     with `predicted`; on `(activation, run)` distances of `v A` from the predicted preconditioner,
     from multiples of `I` and of `Σ⁻¹`, and exact risks; the least risks of these three."""
-    rows: list[dict[str, Any]] = []
-    for name in config.activations:
-        try:
-            rows.append(_described(config, name))
-        except RunInterrupted as interruption:
-            interruption.partial = _together(rows, config) if rows else None
-            raise
-    return _together(rows, config)
+    return each_trained(
+        config.activations,
+        lambda name: _described(config, name),
+        lambda rows: _together(rows, config),
+    )
 
 
 def _described(config: PreconditionerConfig, name: str) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from ..._core.interrupt import RunInterrupted
 from .heatmap import weights_panel
-from .trained import ACTIVATIONS, NAMES, TrainingConfig, course, known, trained
+from .trained import ACTIVATIONS, NAMES, TrainingConfig, course, each_trained, known, trained
 
 if TYPE_CHECKING:
     import xarray
@@ -46,14 +45,11 @@ class SparsityConfig(TrainingConfig):
 def run(config: SparsityConfig) -> xarray.Dataset:
     """`P`, `Q` on `(activation, run, row, column)` and, on `(activation, run)`, the risk with its
     error and the numbers of `circuits.block_pattern`."""
-    rows: list[dict[str, Any]] = []
-    for name in config.activations:
-        try:
-            rows.append(_described(config, name))
-        except RunInterrupted as interruption:
-            interruption.partial = _together(rows, config) if rows else None
-            raise
-    return _together(rows, config)
+    return each_trained(
+        config.activations,
+        lambda name: _described(config, name),
+        lambda rows: _together(rows, config),
+    )
 
 
 def _described(config: SparsityConfig, name: str) -> dict[str, Any]:

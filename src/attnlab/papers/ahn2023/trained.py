@@ -6,15 +6,19 @@ that ask for the same settings in one process share one training.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
+from ..._core.interrupt import RunInterrupted
 from .._config import Config
 
 if TYPE_CHECKING:
+    import xarray
+
     from ...dynamics import Run
     from ...students import Normalization
     from ...tasks import InContextRegression
@@ -49,6 +53,21 @@ def normalization_of(name: str) -> Normalization:
     return elementwise(name.removesuffix("-sum"), over_length=not name.endswith("-sum"))
 
 
+def _positive(spectrum: tuple[float, ...]) -> tuple[float, ...]:
+    if not all(1e-6 <= number <= 1e6 for number in spectrum):
+        raise ValueError("numbers from 1e-6 to 1e6")
+    return spectrum
+
+
+Spectrum = Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_positive)]
+
+
+def check_spectrum(spectrum: tuple[float, ...], dim: int) -> None:
+    """Raises `ValueError` unless there are `dim` eigenvalues."""
+    if len(spectrum) != dim:
+        raise ValueError(f"as many eigenvalues in spectrum as dim = {dim}")
+
+
 class TrainingConfig(Config):
     """What all trainings have in common: the data of Theorem 1, and Adam."""
 
@@ -78,7 +97,7 @@ class TrainedConfig(TrainingConfig):
     """Settings of one training: `runs` layers of one activation on one task."""
 
     normalization: str = Field("linear", description=f"of the scores: {NAMES}")
-    spectrum: tuple[float, ...] | None = Field(
+    spectrum: Spectrum | None = Field(
         None, description="eigenvalues of the covariates' covariance, rotated at random; else 1"
     )
 
@@ -146,6 +165,22 @@ def trained(config: TrainedConfig) -> Run:
         runs=config.runs,
         save_every=max(1, config.steps // 20),
     )
+
+
+def each_trained(
+    names: Sequence[str],
+    describe: Callable[[str], dict[str, Any]],
+    together: Callable[[list[dict[str, Any]]], xarray.Dataset],
+) -> xarray.Dataset:
+    """`together` of what `describe` says of each activation; an interruption carries those so far."""
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            rows.append(describe(name))
+        except RunInterrupted as interruption:
+            interruption.partial = together(rows) if rows else None
+            raise
+    return together(rows)
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:
