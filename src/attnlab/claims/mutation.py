@@ -11,16 +11,16 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from .._core.errors import InvalidArgument, check_choice, check_integer
 from .._core.progress import current_progress
-from .._core.workers import Job, JobResult, resolve, run_jobs
+from .._core.workers import JobResult, resolve, run_jobs
 from .claim import FAILED, Claim, Outcome, Preset, Verdict
 from .perturbations import Perturbation
 from .registry import find, papers
-from .runner import run_check
+from .runner import job_of, run_check
 
 Expectation = Literal["refuted as stated", "confirmed", "correction fails"]
 EXPECTATIONS = ("refuted as stated", "confirmed", "correction fails")
@@ -104,7 +104,11 @@ def mutate(
         else:
             find(mutation.claim)
     jobs = [
-        Job(key, f"{__name__}:run_mutations", (claims[key], tuple(own), preset, seed))
+        replace(
+            job_of(claims[key], preset, seed),
+            function=f"{__name__}:run_mutations",
+            arguments=(claims[key], tuple(own), preset, seed),
+        )
         for key, own in chosen.items()
         if own
     ]

@@ -20,6 +20,7 @@ _LEARNED = ("teacher", "mirrored teacher")
 def off_manifold(preset: str, seed: int) -> Outcome:
     """The three experiments from the spheres at the paper's settings, with more repeats."""
     from ...dynamics import binomial_error
+    from .stability import exponents_at
 
     runs = 500 if preset == "paper" else 40
     small_runs = 2000 if preset == "paper" else 150
@@ -42,6 +43,8 @@ def off_manifold(preset: str, seed: int) -> Outcome:
     reached = int(np.isin(falling.kind.values, _LEARNED).sum())
     below = float(np.mean(large.risk.values[:, -1] < large.teacher_excess.values[-1]))
     critical = critical_scale(400, 10, _STD, _STD)
+    beside = np.clip(critical * np.array([0.98, 1.02]), 1e-3, 10.0)  # it can be infinite
+    below_it, beyond = exponents_at(risk_at(400, 10, _STD, 1.0)[1], np.ones(2), 1.0, beside)[:, 0]
 
     def share(count: Any, total: int) -> str:
         return f"{count / total:.3f} ± {float(binomial_error(count, total)):.3f}"
@@ -63,6 +66,8 @@ def off_manifold(preset: str, seed: int) -> Outcome:
             Check.proportion("λ = 0.8 < λ_c: share on M", int(kept.sum()), len(kept), lower=0.5),
             Check.bound("0.9 is beyond λ_c", 0.9, lower=critical),
             Check.bound("0.8 is below it", 0.8, upper=critical),
+            Check.bound("largest transverse exponent at the teacher, λ 2 % below λ_c", below_it, upper=0.0),
+            Check.bound("the same 2 % beyond it", beyond, lower=0.0),
             Check.proportion("small λ: share with swapped roles", swapped_small, small_runs, lower=0.3),
         ),
         notes=(
