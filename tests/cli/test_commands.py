@@ -207,6 +207,30 @@ def test_report_is_archived_and_made_again(attnlab):
     assert not Path("no.html").exists()
 
 
+def test_stored_results_are_listed_and_cleared(attnlab):
+    assert attnlab("report", "toy2027", "--processes", "1").exit_code == 0
+    listed = attnlab("store", "list")
+    assert listed.exit_code == 0
+    lines = [line.split() for line in listed.output.splitlines()]
+    assert [(line[0], line[1], line[-1]) for line in lines[:-1]] == [
+        ("valid", "experiment", "toy2027/count"),
+        ("valid", "verdict", "toy2027/sum"),
+    ]
+    assert "stored: 2 files" in listed.output
+    assert "toy2027/sum" not in attnlab("store", "list", "toy2027/count").output
+    assert "removed: 0 files, 0 bytes" in attnlab("store", "clear", "--stale").output
+    cleared = attnlab("store", "clear", "toy2027/sum")
+    assert "removed: 1 file, " in cleared.output
+    assert "(1 valid)" in cleared.output
+    for command in ("list", "clear"):
+        refused = attnlab("store", command, "toy2027/sum")
+        assert refused.exit_code == 2
+        assert "one of which something is stored (toy2027)" in refused.stderr
+    assert attnlab("store", "clear").exit_code == 0
+    assert not Path("report-records").exists()
+    assert "stored: 0 files" in attnlab("store", "list", "--out", "other.html").output
+
+
 def test_interrupted_report_says_that_it_goes_on(attnlab):
     result = attnlab("report", "zeno2027", "--processes", "1")
     assert result.exit_code == 130

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from .._core.errors import InvalidArgument
 from .._core.interrupt import RunInterrupted
 from .._version import __version__
-from . import browse, check, mutation, run
+from . import browse, check, mutation, run, store
 from .console import complain
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -81,6 +81,7 @@ app.command("rerun")(run.rerun)
 app.command("verify")(check.verify)
 app.command("mutate")(mutation.mutate)
 app.command("report")(check.report)
+app.add_typer(store.app, name="store")
 app.command("cite")(browse.cite)
 
 

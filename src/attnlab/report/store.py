@@ -17,7 +17,6 @@ import importlib.util
 import json
 import os
 import platform
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -76,7 +75,7 @@ class Store:
 
     def load_verdict(self, claim: claims.Claim, preset: str, seed: int) -> claims.Verdict | None:
         """The stored verdict on a claim; None when there is none, or it is damaged."""
-        path = self._verdict_path(claim, preset, seed)
+        path = self.verdict_path(claim, preset, seed)
         if not path.is_file():
             return None
         try:
@@ -89,13 +88,15 @@ class Store:
     def save_verdict(self, verdict: claims.Verdict) -> None:
         """Files a verdict; one that failed to run is not kept, so that it is tried again."""
         if verdict.failed is None:
-            path = self._verdict_path(verdict.claim, verdict.preset, verdict.seed)
+            path = self.verdict_path(verdict.claim, verdict.preset, verdict.seed)
             claims.save_verdicts([verdict], path)
 
     def entries(self) -> list[Entry]:
-        """What is stored."""
+        """The results, finished ones only; `stored.inspect` tells more."""
         found = []
         for path in sorted(self.directory.glob("*/*/*/*.nc")):
+            if path.name.endswith(".partial.nc"):
+                continue
             paper, name = path.parts[-4], path.parts[-3]
             found.append(Entry("experiment", f"{paper}/{name}", path, path.stat().st_size))
         for path in sorted(self.directory.glob("*/claims/*.json")):
@@ -104,10 +105,13 @@ class Store:
         return found
 
     def clear(self) -> None:
-        """Removes all stored results."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        """Removes all stored results, and what killed runs have left of some."""
+        from .stored import clear
 
-    def _verdict_path(self, claim: claims.Claim, preset: str, seed: int) -> Path:
+        clear(self)
+
+    def verdict_path(self, claim: claims.Claim, preset: str, seed: int) -> Path:
+        """Where the verdict on a claim belongs."""
         question = {"claim": claim.key, "preset": preset, "seed": seed}
         digest = self._digest(question, claim.paper, module_of(claim.check))
         return self.directory / claim.paper / "claims" / f"{claim.id}-{digest}.json"
