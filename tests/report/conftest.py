@@ -60,6 +60,9 @@ def bad(preset, seed):
 def open_(preset, seed):
     return Outcome((Check.condition("seen", None, "not in 10 runs"),), settle="More runs.")
 
+def coarse(preset, seed):
+    return Outcome((Check.agreement("slope", 1.0, 1.1, standard_error=0.2, tolerance=0.05),))
+
 def raises(preset, seed):
     mark("raises")
     raise ArithmeticError("no such <integral>")

@@ -90,6 +90,11 @@ class Report:
         return [v for v in self.verdicts if not v.as_expected or v.verdict in surprising]
 
     @property
+    def undecided(self) -> list[Verdict]:
+        """Claims on which the numbers were too coarse to say."""
+        return [v for v in self.verdicts if v.verdict == "inconclusive"]
+
+    @property
     def refuted(self) -> list[Verdict]:
         """Claims that do not hold as stated."""
         return [v for v in self.verdicts if v.verdict == "refuted as stated"]
