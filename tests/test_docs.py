@@ -2,6 +2,8 @@
 
 import ast
 import re
+import sys
+import tomllib
 from pathlib import Path
 
 import matplotlib
@@ -75,3 +77,47 @@ def test_python_on_the_page_runs(page, capsys, tmp_path, monkeypatch):
     for block in python_blocks(page):
         exec(compile(ast.parse(block), str(page), "exec"), space)  # one page, one namespace
     assert capsys.readouterr().err == ""
+
+
+def test_the_example_of_a_paper_is_complete(tmp_path, monkeypatch):
+    """Its two files, installed: found through the entry point, run, checked and reported."""
+    from typer.testing import CliRunner
+
+    from attnlab import claims
+    from attnlab.cli import app
+    from attnlab.papers import all_papers
+
+    text = (DOCS / "guides" / "extending.md").read_text(encoding="utf-8")
+    (pyproject,) = re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
+    (module,) = re.findall(r"^```python\n(# doe_attnlab.py\n.*?)^```", text, re.M | re.S)
+    project = tomllib.loads(pyproject)["project"]
+    points = project["entry-points"]["attnlab.papers"]
+    site = tmp_path / "site"
+    installed = site / "doe_attnlab-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (site / "doe_attnlab.py").write_text(module, encoding="utf-8")
+    (installed / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = [f"{name} = {value}\n" for name, value in points.items()]
+    (installed / "entry_points.txt").write_text("[attnlab.papers]\n" + "".join(lines))
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.chdir(tmp_path)
+    all_papers.cache_clear()
+    try:
+        (commands,) = re.findall(r"^```bash\n(attnlab list doe2027\n.*?)^```", text, re.M | re.S)
+        for command in commands.splitlines():
+            one_process = [] if " report " not in command else ["--processes", "1"]
+            done = CliRunner().invoke(app, [*command.split()[1:], *one_process])
+            assert done.exit_code == 0, (command, done.output)
+        again = CliRunner().invoke(app, ["report", "--from", "doe.zip", "--out", "again.html"])
+        assert again.exit_code == 0, again.output
+    finally:
+        all_papers.cache_clear()
+        sys.modules.pop("doe_attnlab", None)
+    (verdict,) = claims.load_verdicts(tmp_path / "doe-records" / "verdicts.json")
+    assert verdict.verdict == "confirmed"
+    for page in ("doe.html", "again.html"):
+        text = (tmp_path / page).read_text(encoding="utf-8")
+        assert "The best of 31 scales is" in text
+        assert 'aria-label="A curve that falls to a minimum near 0.1' in text
