@@ -120,4 +120,4 @@ def test_the_example_of_a_paper_is_complete(tmp_path, monkeypatch):
     for page in ("doe.html", "again.html"):
         text = (tmp_path / page).read_text(encoding="utf-8")
         assert "The best of 31 scales is" in text
-        assert 'aria-label="A curve that falls to a minimum near 0.1' in text
+        assert 'aria-label="A curve that falls to a minimum near 0.06' in text

@@ -34,7 +34,10 @@ def verify(
         Path | None, typer.Option(help="Also write the verdicts to this JSON file.")
     ] = None,
 ) -> None:
-    """Check claims; exit status 1 when a verdict is not the one on record or a check failed."""
+    """Check claims; exit status 1 when a verdict is not the one on record or a check failed.
+
+    Every check is computed anew; `report` uses stored results where they are still valid.
+    """
     from .. import claims, records
 
     if only is not None:
