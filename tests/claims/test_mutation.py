@@ -28,6 +28,7 @@ from attnlab.claims.perturbations import (
     wrap,
 )
 from attnlab.errors import InvalidArgument
+from attnlab.estimators.estimator_risk import EstimatorRisk
 
 HERE = __name__
 Pair = namedtuple("Pair", "left right")
@@ -64,6 +65,8 @@ def test_datasets_properties_and_arguments_are_changed():
     changed = factor(2, of="a").apply(lambda: ds)()
     assert changed.a.values.tolist() == [2.0, 4.0]
     assert changed.b == 3
+    exact = EstimatorRisk(2.0, "closed form", 0.0)
+    assert factor(3).apply(lambda: exact)() == 6.0  # a risk that knows its method: its value
     side = sign().apply(property(lambda self: self.length))
     assert side.fget(SimpleNamespace(length=2)) == -2
 
