@@ -113,7 +113,8 @@ def load_verdicts(path: str | Path) -> list[Verdict]:
 
 
 def verdicts_to_dataset(verdicts: Sequence[Verdict]) -> xarray.Dataset:
-    """Verdicts as labelled arrays, for tables: `ds.to_dataframe()` where pandas is wanted.
+    """Verdicts as labelled arrays, for tables: `ds.drop_dims("check").to_dataframe()` has a row for
+    each claim, `ds.drop_dims("claim").to_dataframe()` one for each check.
 
     Dimension `claim` (coordinate: `paper/id`) with `verdict`, `expected`, `as_expected`, `seconds`,
     `corrected`, `answer`; dimension `check` with `check_claim` (whose check it is), `check_name`,
