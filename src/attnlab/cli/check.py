@@ -10,19 +10,19 @@ import typer
 from .._core.errors import InvalidArgument
 from .console import complain, output, progress, say
 
-_PRESET = typer.Option(help="quick (minutes in all) or paper (the sizes of the paper).")
-_SEED = typer.Option(help="Seed of every check.")
-_PROCESSES = typer.Option(help="Checks that run side by side, one process each.")
-_IDS = typer.Argument(
+PRESET = typer.Option(help="quick (minutes in all) or paper (the sizes of the paper).")
+SEED = typer.Option(help="Seed of every check.")
+PROCESSES = typer.Option(help="Checks that run side by side, one process each.")
+IDS = typer.Argument(
     metavar="[ID]...", help="Papers or claims, such as marion2025/risk-formula; all when left out."
 )
 
 
 def verify(
-    ids: Annotated[list[str] | None, _IDS] = None,
-    preset: Annotated[str, _PRESET] = "quick",
-    seed: Annotated[int, _SEED] = 0,
-    processes: Annotated[int, _PROCESSES] = 2,
+    ids: Annotated[list[str] | None, IDS] = None,
+    preset: Annotated[str, PRESET] = "quick",
+    seed: Annotated[int, SEED] = 0,
+    processes: Annotated[int, PROCESSES] = 2,
     only: Annotated[
         str | None,
         typer.Option(help="Show only: confirmed, refuted, inconclusive, failed, unexpected."),
@@ -83,9 +83,9 @@ def report(
         typer.Argument(metavar="[PAPER]...", help="Citation keys; all papers when left out."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
-    preset: Annotated[str, _PRESET] = "quick",
-    seed: Annotated[int, _SEED] = 0,
-    processes: Annotated[int, _PROCESSES] = 2,
+    preset: Annotated[str, PRESET] = "quick",
+    seed: Annotated[int, SEED] = 0,
+    processes: Annotated[int, PROCESSES] = 2,
     archive: Annotated[
         Path | None,
         typer.Option(

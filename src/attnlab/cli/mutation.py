@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from .check import _IDS, _PRESET, _PROCESSES, _SEED
+from .check import IDS, PRESET, PROCESSES, SEED
 from .console import complain, output, progress, say
 
 
 def mutate(
-    ids: Annotated[list[str] | None, _IDS] = None,
-    preset: Annotated[str, _PRESET] = "quick",
-    seed: Annotated[int, _SEED] = 0,
-    processes: Annotated[int, _PROCESSES] = 2,
+    ids: Annotated[list[str] | None, IDS] = None,
+    preset: Annotated[str, PRESET] = "quick",
+    seed: Annotated[int, SEED] = 0,
+    processes: Annotated[int, PROCESSES] = 2,
     out: Annotated[
         Path | None, typer.Option(help="Also write the results to this JSON file.")
     ] = None,
