@@ -51,7 +51,8 @@ computed by attnlab {version}{revision} from {started} on.
 
 - `report.html`: the page, readable without a network.
 - `verdicts.json`: each claim with its checks, measured and stated values, and the verdict.
-- `records/`: the data of each experiment (netCDF-4 with its own provenance).
+- `records/`: the data of each experiment (netCDF-4 with its own provenance); the page names them by
+  where they lay beside it.
 - `figures/`: each figure as PDF, and the numbers that it shows as JSON.
 - `configuration.json`, `environment/`: the settings; versions, device, precision, git revision.
 - `report.json`: what the page is made of besides.
