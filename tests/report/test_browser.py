@@ -41,13 +41,14 @@ window.onload = function () {
   setTimeout(function () {
     var seen = Array.from(document.querySelectorAll("iframe")).map(function (frame) {
       var page = frame.contentDocument, root = page.documentElement;
-      frame.contentWindow.dispatchEvent(new Event("beforeprint"));
       var wide = Array.from(page.body.querySelectorAll("*")).filter(function (element) {
         var box = element.getBoundingClientRect();
         return box.width > 0 && box.right > root.clientWidth + 1 && !element.closest("pre, .skip, thead");
       });
+      var needed = root.scrollWidth;
+      frame.contentWindow.dispatchEvent(new Event("beforeprint"));
       return {
-        width: root.clientWidth, needed: root.scrollWidth, faults: frame.contentWindow.faults,
+        width: root.clientWidth, needed: needed, faults: frame.contentWindow.faults,
         wide: wide.slice(0, 5).map(function (e) { return e.tagName + "." + e.className; }),
         drawn: page.querySelectorAll(".chart svg.main-svg").length,
         closed: page.querySelectorAll("details:not([open])").length,
@@ -67,7 +68,8 @@ def shown(page, folder):
     inside = html.escape(page.replace("<head>", f"<head>{_LISTEN}", 1))
     frames = (f'<iframe width="{w}" height="800" srcdoc="{inside}"></iframe>' for w in WIDTHS)
     path = folder / "frames.html"
-    path.write_text(f"<!DOCTYPE html><body>{_ASK}{''.join(frames)}</body>", encoding="utf-8")
+    outer = '<!DOCTYPE html><meta charset="utf-8"><body>' + _ASK + "".join(frames)
+    path.write_text(outer + "</body>", encoding="utf-8")
     command = [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", path.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
     return json.loads(html.unescape(re.search(r'<pre id="seen">(.*?)</pre>', done.stdout)[1]))
