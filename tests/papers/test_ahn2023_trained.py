@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 
 from attnlab import claims, papers
+from attnlab._core.interrupt import RunInterrupted
 from attnlab.claims import Verdict
 from attnlab.claims.mutation import broken
 from attnlab.errors import InvalidArgument
-from attnlab.papers.ahn2023 import activations, checks_minimiser, checks_patterns, trained
+from attnlab.papers.ahn2023 import (
+    activations,
+    checks_minimiser,
+    checks_patterns,
+    joint,
+    sparsity,
+    trained,
+)
 from attnlab.papers.ahn2023.mutations import MUTATIONS
 from attnlab.plotting.prepare import prepare
 from attnlab.students import register_activation
@@ -136,6 +144,39 @@ def test_bad_settings_are_refused(name, key, text):
         papers.find_experiment(f"ahn2023/{name}").configure("quick", {key: text})
 
 
+@pytest.mark.parametrize("name", ["sparsity", "activations", "joint-pq"])
+def test_ctrl_c_keeps_what_is_finished(name, monkeypatch):
+    """Also where it does not hit the training loop."""
+    calls = []
+
+    def stop_at_the_second(original):
+        def wrapped(*arguments):
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return original(*arguments)
+
+        return wrapped
+
+    changes = {"activations": ("relu", "linear")}
+    where = {
+        "sparsity": (sparsity, "_described"),
+        "activations": (activations, "curve"),
+        "joint-pq": (joint, "_minima"),
+    }[name]
+    monkeypatch.setattr(*where, stop_at_the_second(getattr(*where)))
+    changes |= {
+        "sparsity": {"dim": 2, "length": 4, **FEW},
+        "activations": {"points": 5},
+        "joint-pq": {"dim": 2, "length": 3, "starts": 4, "ratios": (1.0, 2.0)},
+    }[name]
+    experiment = papers.find_experiment(f"ahn2023/{name}")
+    with pytest.raises(RunInterrupted) as caught:
+        experiment.compute(experiment.configure("quick", changes))
+    assert caught.value.partial is not None
+    assert all(panel.marks for panel in prepare(experiment.plot(caught.value.partial)).panels)
+
+
 def test_as_many_eigenvalues_as_dimensions():
-    with pytest.raises(InvalidArgument, match="as many eigenvalues"):
+    with pytest.raises(InvalidArgument, match="^spectrum .*as many eigenvalues"):
         papers.find_experiment("ahn2023/preconditioner").configure("quick", {"dim": "3"})

@@ -1,5 +1,6 @@
 """Descents of the exact risk of unnormalised attention: over A, its value, over all of P and Q."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -98,12 +99,44 @@ def test_pattern_numbers_by_hand():
     assert found.distance(np.eye(2)) == pytest.approx(1.0)
 
 
+def test_patterns_of_tiny_huge_and_undefined_weights():
+    rng = np.random.default_rng(3)
+    P, Q = rng.normal(size=(2, 4, 4))
+    usual = block_pattern(MergedAttention(P, Q))
+    for size in (1e-200, 1e150):
+        other = block_pattern(MergedAttention(size * P, size * Q))
+        assert other.off_pattern == pytest.approx(float(usual.off_pattern))
+    layer = MergedAttention(P, Q)
+    object.__setattr__(layer, "P", np.full((4, 4), np.nan))  # a training that diverged
+    assert np.isnan(block_pattern(layer).off_pattern)
+
+
+def test_starts_without_a_slope_stay_and_do_not_spoil_the_others():
+    task = al.InContextRegression(2, 6, noise_std=0.0, prior=np.eye(2))
+    best = optimal_attention(task, normalization="relu")
+    risk = al.population_risk(task, best)
+    zero = MergedAttention(np.zeros((3, 3)), np.zeros((3, 3)), normalization="relu")
+    found = minimise_attention(risk, [zero, best], free="all")
+    assert list(found.converged) == [False, True]
+    assert found.value[0] == pytest.approx(2.0)
+    assert found.best is found.layers[1]
+    with pytest.raises(InvalidArgument, match="^layer"):
+        minimise_attention(
+            risk, MergedAttention(1e100 * zero.P + 1e200, best.Q, normalization="relu")
+        )
+
+
 @pytest.mark.parametrize(
     ("call", "named"),
     [
         (lambda risk: minimise_attention("risk"), "risk"),
         (lambda risk: minimise_attention(risk, free="P"), "free"),
         (lambda risk: minimise_attention(risk, []), "layers"),
+        (lambda risk: minimise_attention(risk, 3), "layers"),
+        (lambda risk: block_pattern(risk.layer).distance("a"), "matrix"),
+        (lambda risk: MergedAttention.random(10**6, key=jax.random.key(0)), "dim"),
+        (lambda risk: MergedAttention([[10**400, 0], [0, 1]], np.eye(2)), "P"),
+        (lambda risk: al.students.elementwise(np.zeros(3)), "activation"),
         (lambda risk: minimise_attention(risk, tolerance=0.0), "tolerance"),
         (lambda risk: minimise_attention(risk, max_steps=0), "max_steps"),
         (lambda risk: minimise_attention(risk, [MergedAttention.sparse(np.eye(3))]), "layer"),

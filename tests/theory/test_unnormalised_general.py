@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 import attnlab as al
 from attnlab.errors import InvalidArgument
@@ -52,7 +52,7 @@ def test_against_sampled_tokens_and_derivatives_by_differences(name):
         risk = al.population_risk(task, layer)
         zs.append((loss.mean() - risk.value) / (loss.std() / np.sqrt(samples)))
     assert np.abs(zs).max() < 4
-    assert risk.method == "quadrature"
+    assert risk.method == ("closed form" if name == "exp" else "quadrature")
     assert risk.error < 1e-11 * risk.value
     slope = risk.gradient(layer)
     along = np.zeros((2, D + 1, D + 1))
@@ -135,3 +135,57 @@ def test_bad_arguments_are_named():
         al.population_risk(task, MergedAttention.sparse(1e5 * np.eye(2), normalization="tanh"))
     with pytest.raises(InvalidArgument, match="softmax"):
         quadrature_risk(task, MergedAttention(np.eye(3), np.eye(3), normalization="softmax"))
+
+
+def test_the_exponential_up_to_the_border_of_its_range():
+    """Against the average over |x_q|² by SciPy's quadrature, where the second moment diverges."""
+    d, n, c = 3, 7, 0.495
+    task = al.InContextRegression(d, n, noise_std=0.0, prior=np.eye(d))
+    layer = MergedAttention.sparse(c * np.eye(d), normalization="exp-sum")
+    chi = stats.chi2(d)
+
+    def integrand(r):
+        q, density = c**2 * r, chi.logpdf(r)  # the density falls only a little faster than e^{2q}
+        one, two = np.exp(q + density), np.exp(2 * q + density)
+        kk = c**2 * r  # |k|² on average over w, and k·w = c r
+        square = n * d * two + (n * (n - 1) * one + 4 * n * two) * kk
+        return square - 2 * n * np.exp(q / 2 + density) * c * r
+
+    wanted = d + integrate.quad(integrand, 0, 4000, limit=500, epsabs=0, epsrel=1e-10)[0]
+    risk = al.population_risk(task, layer)
+    assert risk.value == pytest.approx(wanted, rel=1e-8)
+    assert risk.error < 1e-9 * risk.value
+
+
+def test_another_activation_of_a_known_name_is_not_taken_for_it():
+    own = elementwise(Activation("relu", lambda s: jnp.maximum(s, 0.0) + 0.1 * s, (0.0,)))
+    task = al.InContextRegression(2, 4, prior=np.eye(2))
+    risk = al.population_risk(task, MergedAttention.sparse(np.eye(2), normalization=own))
+    assert risk.method == "quadrature"
+
+
+def test_a_risk_made_inside_of_a_transformation_and_scores_with_responses():
+    task = al.InContextRegression(2, 4, prior=np.eye(2))
+    known = MergedAttention.sparse(0.3 * np.eye(2), normalization="relu")
+
+    def value(P):
+        return al.population_risk(task, MergedAttention(P, known.Q, normalization="relu")).value
+
+    slope = jax.grad(value)(jnp.asarray(known.P))
+    np.testing.assert_allclose(slope, al.population_risk(task, known).gradient(known).P, rtol=1e-5)
+    Q = np.array(known.Q)
+    Q[2, 0] = 0.5  # tanh: not known, and when traced not refused
+
+    def other(Q):
+        return al.population_risk(task, MergedAttention(known.P, Q, normalization="tanh")).value
+
+    assert np.isnan(jax.jit(other)(jnp.asarray(Q)))
+    assert np.isfinite(jax.jit(other)(jnp.asarray(known.Q)))
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "exp"])
+def test_risks_beyond_floating_point_are_refused(name):
+    task = al.InContextRegression(2, 4, prior=np.eye(2))
+    layer = MergedAttention.sparse(1e200 * np.eye(2), normalization=name)
+    with pytest.raises(InvalidArgument):
+        assert al.population_risk(task, layer).value

@@ -6,7 +6,7 @@ block of covariates alone; `docs/theory/unnormalised-attention`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import ArrayLike, Float
@@ -46,15 +46,20 @@ class BlockPattern(NamedTuple):
 
         Raises `InvalidArgument` for another shape, numbers that are not finite, and zero.
         """
-        found = np.asarray(matrix, np.float64)
-        if found.shape != self.effective.shape[-2:] or not np.isfinite(found).all():
-            shape = self.effective.shape[-2:]
-            raise InvalidArgument("matrix", matrix, f"finite, of shape {shape}")
-        if not found.any():
-            raise InvalidArgument("matrix", matrix, "different from 0")
-        product = np.sum(self.effective * found, (-2, -1))
-        cosine = product / np.maximum(_norm(self.effective) * _norm(found), 1e-300)
-        return np.sqrt(np.maximum(1 - cosine**2, 0.0))
+        shape = self.effective.shape[-2:]
+        try:
+            found = np.asarray(matrix)
+            good = found.dtype.kind in "fiu" and found.shape == shape and np.isfinite(found).all()
+        except (TypeError, ValueError):
+            good = False
+        if not good or not found.any():
+            raise InvalidArgument("matrix", matrix, f"finite, of shape {shape}, different from 0")
+        one = found / np.abs(found).max()
+        size = np.max(np.abs(self.effective), (-2, -1), keepdims=True)
+        other = self.effective / np.where(size == 0, 1.0, size)
+        norms = np.sqrt(np.sum(other**2, (-2, -1))) * np.linalg.norm(one)
+        cosine = np.sum(other * one, (-2, -1)) / np.where(norms == 0, 1.0, norms)
+        return np.asarray(np.sqrt(np.maximum(1 - cosine**2, 0.0)))
 
 
 def block_pattern(layer: MergedAttention) -> BlockPattern:
@@ -70,8 +75,8 @@ def block_pattern(layer: MergedAttention) -> BlockPattern:
     row, columns = P[..., d, :], Q[..., :, :d]
     value, A = row[..., d], np.swapaxes(columns[..., :d, :], -1, -2)
     effective = value[..., None, None] * A
-    read = _share(np.linalg.norm(row[..., :d], axis=-1), np.linalg.norm(row, axis=-1))
-    scored = _share(np.linalg.norm(columns[..., d, :], axis=-1), _norm(columns))
+    read = _share(row[..., :d], row, 1)
+    scored = _share(columns[..., d:, :], columns, 2)
     scale = np.trace(effective, axis1=-2, axis2=-1) / d
     rest = effective - scale[..., None, None] * np.eye(d)
     return BlockPattern(
@@ -82,14 +87,15 @@ def block_pattern(layer: MergedAttention) -> BlockPattern:
         scored,
         np.sqrt(1 - (1 - read**2) * (1 - scored**2)),
         scale,
-        _share(_norm(rest), _norm(effective)),
+        _share(rest, effective, 2),
     )
 
 
-def _norm(matrix: Any) -> Any:
-    return np.sqrt(np.sum(np.square(matrix), (-2, -1)))
-
-
-def _share(part: Any, whole: Any) -> Any:
-    """A zero block has every pattern."""
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+def _share(part: np.ndarray, whole: np.ndarray, axes: int) -> np.ndarray:
+    """`|part| / |whole|` over the last axes, 0 where `whole` is zero: that has every pattern."""
+    over = tuple(range(-axes, 0))
+    largest = np.max(np.abs(whole), over, keepdims=True)
+    largest = np.where(largest == 0, 1.0, largest)  # squares must not leave floating point
+    below = np.sqrt(np.sum(np.square(whole / largest), over))
+    above = np.sqrt(np.sum(np.square(part / largest), over))
+    return np.asarray(above / np.where(below == 0, 1.0, below))

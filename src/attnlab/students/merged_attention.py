@@ -18,6 +18,8 @@ from .._core.keys import check_key
 from .attention_layer import AttentionLayer
 from .normalizations import Normalization, get_normalization
 
+_LARGEST_SIZE = 2**14  # two matrices of a gigabyte
+
 
 class MergedAttention(AttentionLayer):
     """`Attn(Z) = P Z M g(Zᵀ Q Z)` on tokens `z = (x, y)` as columns; `M` hides the query as a key.
@@ -83,6 +85,8 @@ class MergedAttention(AttentionLayer):
             raise InvalidArgument("B", beside.shape, f"of A's shape {block.shape}")
         if not is_traced(value):
             value = check_real("value", value)
+        elif jnp.shape(value) != ():
+            raise InvalidArgument("value", jnp.shape(value), "a single number")
         library = jnp if is_traced(block, beside, value) else np  # which keeps float64
         Q = library.pad(block.T, ((0, 1), (0, 1)))
         last = np.zeros(Q.shape)
@@ -108,6 +112,9 @@ class MergedAttention(AttentionLayer):
             "n_outputs", n_outputs, minimum=1
         )
         scale = check_real("scale", scale, low=0.0, low_open=True)
+        if size > _LARGEST_SIZE:
+            allowed = f"such that dim + n_outputs is at most {_LARGEST_SIZE}"
+            raise InvalidArgument("dim", dim, allowed)
         P, Q = scale * jax.random.normal(check_key(key), (2, size, size), jnp.float32)
         return cls(P, Q, n_outputs=n_outputs, normalization=normalization)
 
@@ -143,7 +150,7 @@ def _matrix(name: str, value: Any) -> Any:
             kind = np.dtype(matrix.dtype).kind
             if kind not in "fiu" or not np.isfinite(np.asarray(matrix)).all():
                 raise InvalidArgument(name, value, allowed)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InvalidArgument(name, value, allowed) from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.shape[0]:
         raise InvalidArgument(name, value, allowed)

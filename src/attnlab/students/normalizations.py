@@ -155,6 +155,8 @@ def elementwise(activation: str | Activation, *, over_length: bool = True) -> No
     **Arguments:** `activation`: a registered name, `"exp"`, or an `Activation`; `over_length`.
     Raises `InvalidArgument`. Source: ahn2023 (`1/n`), its note on ReLU attention (without).
     """
+    if not isinstance(activation, str | Activation):
+        raise InvalidArgument("activation", activation, "a name or an Activation")
     known = _EXP if activation == "exp" else get_activation(activation)
     return _elementwise(known, check_flag("over_length", over_length))
 

@@ -22,6 +22,7 @@ from .._core.errors import InvalidArgument, check_choice, check_integer, check_r
 from .._core.precision import float64, to_float64, to_numpy
 from ..students import MergedAttention
 from .attention_risk import AttentionRisk
+from .unnormalised import ClosedAttentionRisk
 
 Free = Literal["A", "A and value", "all"]
 _FREE = ("A", "A and value", "all")
@@ -69,6 +70,10 @@ def minimise_attention(
       not.
     - `max_steps` of the search.
 
+    A start without a slope to follow (`Q = 0`) stays where it is, with an infinite `gradient_norm`.
+    With `free="all"` starts are first scaled to `|Q| = 1` in these units, which has no effect on the
+    risk with the best `P`.
+
     A local minimum is not the global one in general; with `free="all"` the risk of linear and ReLU
     attention has others. Raises `InvalidArgument`.
     """
@@ -77,15 +82,15 @@ def minimise_attention(
     check_choice("free", free, _FREE)
     tolerance = check_real("tolerance", tolerance, low=0.0, low_open=True)
     max_steps = check_integer("max_steps", max_steps, minimum=1)
-    if free == "all" and risk.method != "closed form":
+    if free == "all" and not isinstance(risk, ClosedAttentionRisk):
         allowed = f"'A' or 'A and value' for {risk.normalization.name}"
         raise InvalidArgument("free", free, allowed)
-    starts = [risk.layer] if layers is None else layers
-    starts = [starts] if isinstance(starts, MergedAttention) else list(starts)
-    if not starts:
-        raise InvalidArgument("layers", layers, "at least one layer")
+    starts = risk.layer if layers is None else layers
+    starts = [starts] if isinstance(starts, MergedAttention) else starts
+    if not isinstance(starts, list | tuple) or not starts:
+        raise InvalidArgument("layers", layers, "a MergedAttention, or a list of at least one")
     for layer in starts:
-        risk.check(layer)
+        risk(layer)  # refuses other layers, and those where the risk is infinite
     P, Q = (np.stack([np.asarray(getattr(x, name), np.float64) for x in starts]) for name in "PQ")
     with float64():
         row, places = _free_entries(risk, free)
@@ -95,7 +100,7 @@ def minimise_attention(
     ends = tuple(
         MergedAttention(p, q, normalization=risk.normalization) for p, q in zip(P, Q, strict=True)
     )
-    return AttentionMinimum(ends, value, norm, norm <= tolerance)
+    return AttentionMinimum(ends, value, norm, np.isfinite(value) & (norm <= tolerance))
 
 
 def _free_entries(risk: AttentionRisk, free: str) -> tuple[np.ndarray, Any]:
@@ -153,7 +158,14 @@ def _search(
         found: Any = optimistix.minimise(loss, solver, x, start, max_steps=max_steps, throw=False)
         x, last = found.value, found.state.f_info
         p = best_row(x, P, Q) if len(row) else P[d, row]
-        P, Q = P.at[d, row].set(p), Q.at[places].set(x * units)
-        return P, Q, last.f * scale, jnp.linalg.norm(last.grad)
+        ends = P.at[d, row].set(p), Q.at[places].set(x * units)
+        norm = jnp.linalg.norm(last.grad)
+        good = jnp.isfinite(norm) & jnp.all(jnp.isfinite(jnp.stack(ends)))
+        # a start without a slope to follow, such as Q = 0, is left where it is
+        return (
+            *(jnp.where(good, end, begun) for end, begun in zip(ends, start)),
+            jnp.where(good, last.f * scale, scale * value_of(P[d, row], Q[places] / units, P, Q)),
+            jnp.where(good, norm, jnp.inf),
+        )
 
     return jax.vmap(one)(P, Q)

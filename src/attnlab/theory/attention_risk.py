@@ -59,21 +59,25 @@ class AttentionRisk(eqx.Module):
     def error(self) -> float:
         """An estimate of the error of `value` that does not understate it."""
         with float64():
-            return float(_evaluated(*to_float64((self, self.layer.P, self.layer.Q)))[1])
+            return float(_evaluated(*to_float64((self._bare, self.layer.P, self.layer.Q)))[1])
 
     def __call__(self, layer: MergedAttention) -> Float[np.ndarray, ""]:
         """The risk of `layer`. Raises `InvalidArgument` for another kind, size or activation."""
         self.check(layer)
         if is_traced(layer.P, layer.Q):
             return self._traced(layer.P, layer.Q)
-        with float64():
-            return to_numpy(_evaluated(*to_float64((self, layer.P, layer.Q)))[0])
+        with float64(), np.errstate(over="ignore"):
+            value = to_numpy(_evaluated(*to_float64((self._bare, layer.P, layer.Q)))[0])
+        if not np.isfinite(value):
+            allowed = "such that the risk is within the range of floating point"
+            raise InvalidArgument("layer", f"one with risk {value}", allowed)
+        return value
 
     def gradient(self, layer: MergedAttention) -> MergedAttention:
         """The derivatives of the risk in the fields `P` and `Q` of a `MergedAttention`."""
         self.check(layer)
         with float64():
-            P, Q = to_numpy(_gradient(*to_float64((self, layer.P, layer.Q))))
+            P, Q = to_numpy(_gradient(*to_float64((self._bare, layer.P, layer.Q))))
         return MergedAttention(P, Q, normalization=layer.normalization)
 
     def value_of(
@@ -95,18 +99,25 @@ class AttentionRisk(eqx.Module):
             raise InvalidArgument("normalization", name, f"{self.normalization.name}, as at first")
         self.check_layer(layer)
 
+    @property
+    def _bare(self) -> AttentionRisk:
+        """Without the layer it was made with, which may be traced and is no part of the numbers."""
+        return eqx.tree_at(lambda risk: risk.layer, self, None, is_leaf=lambda leaf: leaf is None)
+
     def _traced(self, P: Any, Q: Any) -> Any:
         """For a caller's own transformations; derivatives are taken here, in float64."""
+
+        bare = self._bare
 
         @jax.custom_jvp
         def value(P: Any, Q: Any) -> Any:
             with float64():
-                return _evaluated(*to_float64((self, P, Q)))[0]
+                return _evaluated(*to_float64((bare, P, Q)))[0]
 
         @value.defjvp
         def derivative(at: Any, along: Any) -> Any:
             with float64():
-                risk, points, tangents = to_float64((self, at, along))
+                risk, points, tangents = to_float64((bare, at, along))
                 slopes = _gradient(risk, *points)
                 return _evaluated(risk, *points)[0], sum(
                     jnp.sum(slope * tangent) for slope, tangent in zip(slopes, tangents)

@@ -37,7 +37,11 @@ class Slopes(NamedTuple):
     excess: float
 
 
-_SLOPES = {"linear": Slopes(1.0, 1.0, 2.0), "relu": Slopes(0.5, 0.5, 1.0)}
+# by the activation itself: another one may have the same name
+_SLOPES = {
+    get_normalization("linear").activation: Slopes(1.0, 1.0, 2.0),
+    get_normalization("relu").activation: Slopes(0.5, 0.5, 1.0),
+}
 
 
 class ClosedAttentionRisk(AttentionRisk):
@@ -133,14 +137,11 @@ def optimal_attention(
 
 def has_closed_form(normalization: Normalization) -> bool:
     """Whether `closed_risk` knows it."""
-    activation = normalization.activation
-    return activation is not None and activation.name in _SLOPES
+    return normalization.activation in _SLOPES
 
 
 def _slopes(normalization: Normalization) -> Slopes:
-    activation = normalization.activation
-    name = None if activation is None else activation.name
-    if name not in _SLOPES:
+    if normalization.activation not in _SLOPES:
         allowed = "linear or relu, with -sum where not divided by the length, for this theory"
         raise InvalidArgument("normalization", normalization.name, allowed)
-    return _SLOPES[name]
+    return _SLOPES[normalization.activation]

@@ -12,6 +12,7 @@ Source: ahn2023 and its note on ReLU attention; `docs/theory/unnormalised-attent
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -20,14 +21,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._core.errors import InvalidArgument, is_traced
-from ..students import MergedAttention, Normalization
+from ..students import MergedAttention, Normalization, elementwise
 from ..tasks import InContextRegression
 from ..tasks.links import Link
 from .attention_risk import AttentionRisk, of_task
 from .gaussian_links import mean, square
-from .quadratic_forms import form_averages
+from .quadratic_forms import FormAverages, form_averages
 
 _LARGEST_STD = 1e4  # of the scores
+_EXP = elementwise("exp").activation
 
 
 class QuadratureAttentionRisk(AttentionRisk):
@@ -35,7 +37,7 @@ class QuadratureAttentionRisk(AttentionRisk):
 
     @property
     def method(self) -> str:
-        return "quadrature"
+        return "closed form" if _is_exponential(self.normalization) else "quadrature"
 
     def check_layer(self, layer: MergedAttention) -> None:
         if is_traced(layer.P, layer.Q):
@@ -49,8 +51,10 @@ class QuadratureAttentionRisk(AttentionRisk):
             )
             raise InvalidArgument("Q", Q[d, :d], allowed)
         block = np.asarray(Q[:d, :d], np.float64)
-        variance = block.T @ self.covariance @ block @ self.covariance
-        largest = float(np.sqrt(np.max(np.linalg.eigvals(variance).real)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            root = np.linalg.cholesky(self.covariance)
+            spread = root.T @ block @ root
+            largest = np.linalg.norm(spread, 2) if np.isfinite(spread).all() else math.inf
         if not largest <= _LARGEST_STD:
             allowed = f"such that scores have a standard deviation up to {_LARGEST_STD:g}"
             raise InvalidArgument("Q", f"one with {largest:.3g}", allowed)
@@ -70,15 +74,11 @@ class QuadratureAttentionRisk(AttentionRisk):
         A = Q[:d, :d].T
         F = jnp.linalg.cholesky(sigma)
         turned = F.T @ A @ sigma
-        exponential = _is_exponential(self.normalization)
-        moments = _exponential if exponential else _moments(self.normalization)
-
-        def functions(q: Any) -> Any:
-            # the first node is 0, where a limit is needed: the next stands for it
-            gamma, second, h = moments(jnp.where(q > 0, q, q[1]))
-            return gamma, second, n * (n - 1) * gamma**2 + n * h
-
-        found = form_averages(functions, turned @ A.T @ F, growth=2.0 if exponential else 0.0)
+        B = turned @ A.T @ F
+        if _is_exponential(self.normalization):
+            found = _exponential_averages(n, B)
+        else:
+            found = _averages(self.normalization, n, B)
         signal = jnp.trace(sigma @ W)
         level = u @ sigma @ u + v**2 * (signal + self.noise_variance)
         direct = turned @ (jnp.outer(u, u) + v**2 * W) @ turned.T
@@ -86,6 +86,8 @@ class QuadratureAttentionRisk(AttentionRisk):
         _, second, both = found.mean[0], found.mean[1], found.outer[2]
         value = self.noise_variance + signal + n * level * second
         value = value + jnp.sum(direct * both) - 2 * n * jnp.sum(cross * found.outer[0])
+        # a traced layer could not be refused: with responses in the scores this is not its risk
+        value = jnp.where(jnp.all(Q[d, :d] == 0), value, jnp.nan)
         errors = found.outer_error
         error = n * level * found.mean_error[1] + jnp.trace(direct) * errors[2]
         # a bound on |tr C E| by the nuclear norm, which is at most √d times the Frobenius norm
@@ -107,11 +109,39 @@ def quadrature_risk(task: InContextRegression, layer: MergedAttention) -> Quadra
 
 
 def _is_exponential(normalization: Normalization) -> bool:
-    return normalization.activation is not None and normalization.activation.name == "exp"
+    return normalization.activation == _EXP
 
 
-def _exponential(q: Any) -> tuple[Any, Any, Any]:
-    return jnp.exp(q / 2), jnp.exp(2 * q), 4 * jnp.exp(2 * q)
+def _exponential_averages(n: Any, B: Any) -> FormAverages:
+    """The averages for exp in closed form: `E[e^{τq} zzᵀ] = |I-2τB|^{-1/2} (I-2τB)^{-1}`."""
+    eye = jnp.eye(len(B))
+
+    def at(rate: float) -> tuple[Any, Any]:
+        root = jnp.linalg.cholesky(eye - 2 * rate * B)  # NaN where the average is infinite
+        inverse = jax.scipy.linalg.solve_triangular(root, eye, lower=True)
+        mean = jnp.prod(jnp.diag(inverse))
+        return mean, mean * inverse.T @ inverse
+
+    (half, first), (one, second), (two, third) = (at(rate) for rate in (0.5, 1.0, 2.0))
+    means, outers = (
+        (half, two, n * (n - 1) * one + 4 * n * two),
+        (first, third, n * (n - 1) * second + 4 * n * third),
+    )
+    # the condition of what is inverted
+    share = 1e-15 * len(B) * jnp.trace(third) / two
+    norms = tuple(share * jnp.trace(outer) for outer in outers)
+    return FormAverages(means, outers, tuple(share * mean for mean in means), norms)
+
+
+def _averages(normalization: Normalization, n: Any, B: Any) -> FormAverages:
+    moments = _moments(normalization)
+
+    def functions(q: Any) -> Any:
+        # the first node is 0, where a limit is needed: the next stands for it
+        gamma, second, h = moments(jnp.where(q > 0, q, q[1]))
+        return gamma, second, n * (n - 1) * gamma**2 + n * h
+
+    return form_averages(functions, B)
 
 
 def _moments(normalization: Normalization) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from .._config import Config
-from .trained import LARGEST_LENGTH, NAMES, known, normalization_of
+from .trained import LARGEST_LENGTH, NAMES, known, normalization_of, one_by_one
 
 if TYPE_CHECKING:
     import xarray
@@ -57,13 +57,22 @@ def task_of(config: ActivationsConfig) -> InContextRegression:
 def run(config: ActivationsConfig) -> xarray.Dataset:
     """On `(activation, c)` the risk with `v = 1`, the least over `v`, and that `v`; NaN where the
     risk is infinite or beyond what is computed."""
-    import xarray
-
     task = task_of(config)
     scales = np.geomspace(config.lowest, config.highest, config.points)
-    found = np.stack([curve(task, name, scales) for name in config.activations])
+    return one_by_one(
+        config.activations,
+        lambda name: {"name": name, "curve": curve(task, name, scales)},
+        lambda rows: _together(rows, scales, config),
+    )
+
+
+def _together(
+    rows: list[dict[str, Any]], scales: np.ndarray, config: ActivationsConfig
+) -> xarray.Dataset:
+    import xarray
+
+    fixed, best, value = np.moveaxis(np.stack([row["curve"] for row in rows]), 1, 0)
     axes = ("activation", "c")
-    fixed, best, value = np.moveaxis(found, 1, 0)
     return xarray.Dataset(
         {
             "fixed": (axes, fixed, {"long_name": "risk with v = 1"}),
@@ -71,7 +80,7 @@ def run(config: ActivationsConfig) -> xarray.Dataset:
             "value": (axes, value, {"long_name": "best v"}),
         },
         {
-            "activation": list(config.activations),
+            "activation": [row["name"] for row in rows],
             "c": ("c", scales, {"long_name": "c of A = cI"}),
         },
         {

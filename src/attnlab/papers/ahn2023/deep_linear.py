@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ..._core.interrupt import RunInterrupted
 from .._config import Config
@@ -16,7 +16,7 @@ from .trained import (
     LARGEST_LENGTH,
     LARGEST_RUNS,
     Spectrum,
-    check_spectrum,
+    of_dimension,
     rotated,
 )
 
@@ -37,6 +37,7 @@ class DeepLinearConfig(Config):
     noise_var: float = Field(1e-3, ge=0, le=1e6, description="variance σ² of the label noise")
     spectrum: Spectrum = Field(
         (1.0, 1.0, 0.5, 0.25, 0.1),
+        validate_default=True,
         description="eigenvalues of the covariance Σ of anisotropic data, rotated at random",
     )
     layers: int = Field(4, ge=2, le=5, description="largest number of layers and of steps")
@@ -85,10 +86,7 @@ class DeepLinearConfig(Config):
             raise ValueError("different integers from 1 to 5")
         return value
 
-    @model_validator(mode="after")
-    def _sizes(self) -> DeepLinearConfig:
-        check_spectrum(self.spectrum, self.dim)
-        return self
+    _sizes = field_validator("spectrum")(of_dimension)
 
 
 def run(config: DeepLinearConfig) -> xarray.Dataset:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from ..._core.interrupt import RunInterrupted
 from .._config import Config
 from .heatmap import weights_panel
 from .trained import LARGEST_LENGTH
@@ -115,42 +116,76 @@ def run(config: JointConfig) -> xarray.Dataset:
     """On `(activation, ratio, start)` the risk at the end and the share of weights outside of the
     pattern; on `(activation, ratio)` the risk of `A*`, and the lowest end off the pattern: its
     risk (NaN where there is none), least curvature, `P` and `Q`."""
-    import xarray
+    shape = (len(config.activations), len(config.ratios))
+    size = config.dim + 1
+    found = {
+        "value": np.full((*shape, config.starts), np.nan),
+        "off_pattern": np.full((*shape, config.starts), np.nan),
+        **{name: np.full(shape, np.nan) for name in ("least", "zero", "other", "curvature")},
+        **{name: np.full((*shape, size, size), np.nan) for name in "PQ"},
+    }
+    try:
+        for i, name in enumerate(config.activations):
+            for j, ratio in enumerate(config.ratios):
+                for key, value in _minima(config, name, ratio).items():
+                    found[key][i, j] = value
+    except KeyboardInterrupt:
+        raise RunInterrupted(_labelled(found, config)) from None
+    return _labelled(found, config)
 
+
+def _minima(config: JointConfig, name: str, ratio: float) -> dict[str, Any]:
     from ... import population_risk
     from ...circuits import block_pattern
     from ...theory import optimal_attention
 
-    shape = (len(config.activations), len(config.ratios))
-    size = config.dim + 1
-    value, off = np.full((2, *shape, config.starts), np.nan)
-    least, other, curvature, zero = np.full((4, *shape), np.nan)
-    weights = np.full((2, *shape, size, size), np.nan)
-    for i, name in enumerate(config.activations):
-        for j, ratio in enumerate(config.ratios):
-            task = task_at(config.dim, config.length, config.noise_var, ratio)
-            risk = population_risk(task, optimal_attention(task, normalization=name))
-            found = ends(risk, config.starts, config.seed, config.max_steps)
-            least[i, j], zero[i, j] = risk.value, ratio + config.dim - 1 + config.noise_var
-            value[i, j] = np.where(found.converged, found.value, np.nan)
-            off[i, j] = [block_pattern(layer).off_pattern for layer in found.layers]
-            away = np.flatnonzero(found.converged & (off[i, j] > ON_PATTERN))
-            if len(away):
-                lowest = found.layers[away[np.argmin(found.value[away])]]
-                other[i, j] = risk(lowest)
-                curvature[i, j] = least_curvature(risk, lowest)
-                weights[:, i, j] = lowest.P, lowest.Q
-    axes = ("activation", "ratio")
+    task = task_at(config.dim, config.length, config.noise_var, ratio)
+    risk = population_risk(task, optimal_attention(task, normalization=name))
+    found = ends(risk, config.starts, config.seed, config.max_steps)
+    off = np.array([float(block_pattern(layer).off_pattern) for layer in found.layers])
+    known = {
+        "least": risk.value,
+        "zero": ratio + config.dim - 1 + config.noise_var,
+        "value": np.where(found.converged, found.value, np.nan),
+        "off_pattern": off,
+    }
+    away = np.flatnonzero(found.converged & (off > ON_PATTERN))
+    if not len(away):
+        return known
+    lowest = found.layers[away[np.argmin(found.value[away])]]
+    return known | {
+        "other": risk(lowest),
+        "curvature": least_curvature(risk, lowest),
+        "P": lowest.P,
+        "Q": lowest.Q,
+    }
+
+
+_LONG_NAMES = {
+    "value": "risk where a descent converged",
+    "off_pattern": "share outside of the pattern",
+    "least": "risk of A*",
+    "zero": "risk of predicting 0",
+    "other": "lowest risk off the pattern",
+    "curvature": "least curvature there",
+    "P": "P there",
+    "Q": "Q there",
+}
+_AXES = {
+    "value": ("start",),
+    "off_pattern": ("start",),
+    "P": ("row", "column"),
+    "Q": ("row", "column"),
+}
+
+
+def _labelled(found: dict[str, np.ndarray], config: JointConfig) -> xarray.Dataset:
+    import xarray
+
     return xarray.Dataset(
         {
-            "value": ((*axes, "start"), value, {"long_name": "risk where a descent converged"}),
-            "off_pattern": ((*axes, "start"), off, {"long_name": "share outside of the pattern"}),
-            "least": (axes, least, {"long_name": "risk of A*"}),
-            "zero": (axes, zero, {"long_name": "risk of predicting 0"}),
-            "other": (axes, other, {"long_name": "lowest risk off the pattern"}),
-            "curvature": (axes, curvature, {"long_name": "least curvature there"}),
-            "P": ((*axes, "row", "column"), weights[0], {"long_name": "P there"}),
-            "Q": ((*axes, "row", "column"), weights[1], {"long_name": "Q there"}),
+            key: (("activation", "ratio", *_AXES.get(key, ())), found[key], {"long_name": text})
+            for key, text in _LONG_NAMES.items()
         },
         {
             "activation": list(config.activations),
@@ -178,8 +213,10 @@ def figure(dataset: xarray.Dataset) -> Figure:
         risks.append(
             Points(ratio, (one.other / one.zero).values, None, f"{name}: off the pattern", role)
         )
-        reached = share_of((one.off_pattern <= ON_PATTERN) & one.value.notnull())
-        shares.append(Points(ratio * (1 + 0.02 * role), *reached, str(name), role))
+        done = one.least.notnull().values
+        share, error = share_of((one.off_pattern <= ON_PATTERN) & one.value.notnull())
+        share = np.where(done, share, np.nan)
+        shares.append(Points(ratio * (1 + 0.02 * role), share, error, str(name), role))
     ends = ratio[-1] / ratio[0]
     places = [float(r) for r in ratio if ends < 2 or r in (ratio[0], ratio[-1]) or r in (2, 4)]
     across = Axis("first eigenvalue of Σ", log=True, ticks=[(r, f"{r:g}") for r in places])

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from .trained import (
     NAMES,
     Spectrum,
     TrainingConfig,
-    check_spectrum,
     course,
-    each_trained,
     known,
+    of_dimension,
+    one_by_one,
     task_of,
     trained,
 )
@@ -32,7 +32,9 @@ class PreconditionerConfig(TrainingConfig):
     """Settings: the spectrum of the covariance, and which activations."""
 
     spectrum: Spectrum = Field(
-        SPECTRUM, description="eigenvalues of the covariance, rotated at random"
+        SPECTRUM,
+        validate_default=True,
+        description="eigenvalues of the covariance, rotated at random",
     )
     activations: tuple[str, ...] = Field(
         ("linear", "relu"), min_length=1, description=f"which, each once, {NAMES}"
@@ -46,17 +48,14 @@ class PreconditionerConfig(TrainingConfig):
             raise ValueError("linear, relu, linear-sum, relu-sum: those with a known minimiser")
         return names
 
-    @model_validator(mode="after")
-    def _sizes(self) -> PreconditionerConfig:
-        check_spectrum(self.spectrum, self.dim)
-        return self
+    _sizes = field_validator("spectrum")(of_dimension)
 
 
 def run(config: PreconditionerConfig) -> xarray.Dataset:
     """On `(activation, run, direction)` what `v A` does along the eigenvectors of the covariance,
     with `predicted`; on `(activation, run)` distances of `v A` from the predicted preconditioner,
     from multiples of `I` and of `Σ⁻¹`, and exact risks; the least risks of these three."""
-    return each_trained(
+    return one_by_one(
         config.activations,
         lambda name: _described(config, name),
         lambda rows: _together(rows, config),

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from .heatmap import weights_panel
-from .trained import ACTIVATIONS, NAMES, TrainingConfig, course, each_trained, known, trained
+from .trained import ACTIVATIONS, NAMES, TrainingConfig, course, known, one_by_one, trained
 
 if TYPE_CHECKING:
     import xarray
@@ -45,7 +45,7 @@ class SparsityConfig(TrainingConfig):
 def run(config: SparsityConfig) -> xarray.Dataset:
     """`P`, `Q` on `(activation, run, row, column)` and, on `(activation, run)`, the risk with its
     error and the numbers of `circuits.block_pattern`."""
-    return each_trained(
+    return one_by_one(
         config.activations,
         lambda name: _described(config, name),
         lambda rows: _together(rows, config),

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ..._core.interrupt import RunInterrupted
 from .._config import Config
@@ -62,10 +62,12 @@ def _positive(spectrum: tuple[float, ...]) -> tuple[float, ...]:
 Spectrum = Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_positive)]
 
 
-def check_spectrum(spectrum: tuple[float, ...], dim: int) -> None:
-    """Raises `ValueError` unless there are `dim` eigenvalues."""
+def of_dimension(spectrum: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
+    """`spectrum`, if it has as many eigenvalues as the field `dim` says. Raises `ValueError`."""
+    dim = info.data.get("dim", len(spectrum))
     if len(spectrum) != dim:
-        raise ValueError(f"as many eigenvalues in spectrum as dim = {dim}")
+        raise ValueError(f"as many eigenvalues as dim = {dim}")
+    return spectrum
 
 
 class TrainingConfig(Config):
@@ -167,19 +169,18 @@ def trained(config: TrainedConfig) -> Run:
     )
 
 
-def each_trained(
+def one_by_one(
     names: Sequence[str],
     describe: Callable[[str], dict[str, Any]],
     together: Callable[[list[dict[str, Any]]], xarray.Dataset],
 ) -> xarray.Dataset:
     """`together` of what `describe` says of each activation; an interruption carries those so far."""
     rows: list[dict[str, Any]] = []
-    for name in names:
-        try:
+    try:
+        for name in names:
             rows.append(describe(name))
-        except RunInterrupted as interruption:
-            interruption.partial = together(rows) if rows else None
-            raise
+    except KeyboardInterrupt:
+        raise RunInterrupted(together(rows) if rows else None) from None
     return together(rows)
 
 
