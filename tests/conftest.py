@@ -14,6 +14,11 @@ _PROGRAMS = tempfile.mkdtemp(prefix="attnlab-programs-")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = _PROGRAMS
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
+# test processes side by side keep both cores busy: threads of their own would only wait for each other
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for _name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(_name, "1")
+
 # the same examples in every run: a test has a verdict, not a distribution of verdicts
 hypothesis.settings.register_profile("fixed", derandomize=True)
 hypothesis.settings.load_profile("fixed")

@@ -144,9 +144,3 @@ def test_a_single_direction_for_all_heads_refutes_several_tokens(monkeypatch):
     failed = [check.name for check in outcome.checks if check.status == "fail"]
     assert len(failed) == 2
     assert all("s heads" in name for name in failed)
-
-
-def test_noise_that_does_not_shrink_with_the_step_refutes_sgd(monkeypatch):
-    monkeypatch.setattr(checks_variants, "_noise_ratio", lambda *_: (1.0, 0.1))
-    outcome = checks_variants.sgd("quick", 1)
-    assert [c.status for c in outcome.checks if "s/4" in c.name] == ["fail"]

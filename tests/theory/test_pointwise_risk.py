@@ -116,10 +116,8 @@ PAIRS = [
     ("relu", "quadratic"),
     ("quadratic", "erf"),
     ("quadratic", "quadratic"),
-    ("tanh", "erf"),
     ("tanh", "tanh"),
     ("relu", "tanh"),
-    ("erf", "relu"),
     ("relu", "relu"),
 ]
 

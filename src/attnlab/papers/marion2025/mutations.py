@@ -1,6 +1,6 @@
 """Formulas of this paper broken on purpose; see `attnlab.claims.mutate`."""
 
-from ...claims.perturbations import argument, factor, offset, power, sign, wrap
+from ...claims.perturbations import argument, constant, factor, offset, power, sign, wrap
 from .._mutations import Breaker
 
 _HERE = "attnlab.papers.marion2025"
@@ -25,6 +25,7 @@ _BY_HAND = (
     _broken("open-stability", "checks_manifold:critical_scale", factor(1.01), "the critical scale times 1.01"),
     _broken("open-stability", "checks_manifold:critical_scale", argument(1, offset(1)), "L in place of L - 1 in the critical scale"),
     _broken("sgd", "checks_variants:_population_run", argument(2, factor(2.0)), "step of the population descent doubled"),
+    _broken("sgd", "checks_variants:_noise_ratio", constant((1.0, 0.1)), "noise that does not shrink with the step"),
     _broken("activation-not-special", "activations:run", factor(1.1, of="teacher"), "the teacher's risk times 1.1"),
     _broken("softmax-variant", "full_layer:train_variant", wrap(f"{_HERE}.wrong:barely_trained"), "a tenth of the training steps"),
     _broken("full-layer", "full_layer:train_variant", wrap(f"{_HERE}.wrong:barely_trained"), "a tenth of the training steps"),
