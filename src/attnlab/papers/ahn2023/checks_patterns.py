@@ -116,9 +116,11 @@ def open_activations(preset: str, seed: int) -> Outcome:
     names = (
         ("tanh", "gelu", "exp") if preset == "quick" else ("tanh", "erf", "gelu", "softsign", "exp")
     )
+    # descents over matrices of activations without a closed form cost seconds each
+    searched = ("tanh", "exp") if preset == "quick" else names
     small = InContextRegression(3, 10, noise_std=0.0, prior=np.eye(3))
     checks = []
-    for name in names:
+    for name in searched:
         found = _descents(small, name, rng)
         scale = np.trace(found, axis1=1, axis2=2)[:, None, None] / 3
         spread = np.linalg.norm(found - scale * np.eye(3), axis=(1, 2)) / np.linalg.norm(
@@ -150,7 +152,7 @@ def open_activations(preset: str, seed: int) -> Outcome:
     return Outcome(
         tuple(checks),
         answer=(
-            f"On isotropic data {', '.join(names[:-1])} and {names[-1]} keep A = cI: descents over A "
+            f"On isotropic data {', '.join(searched[:-1])} and {searched[-1]} keep A = cI: descents over A "
             f"from random starts end there. With v = 1, d = {d}, n = {n}, weights divided by n, c is "
             f"{listed}. With a free v, tanh has a risk of {free['tanh'][1]:.4f} at c = "
             f"{free['tanh'][0]:.3f}, below the {linear:.4f} of linear attention; for gelu linear "

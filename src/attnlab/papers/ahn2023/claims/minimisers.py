@@ -101,7 +101,7 @@ CLAIMS = (
         source="note on ReLU attention, second remark",
         explanation=(
             "The same proof technique may extend to more functions, says the note. Exact risks by "
-            "quadrature show that all tested activations keep the identity, each with its own scale."
+            "quadrature show that the tested activations keep the identity, each with its own scale."
         ),
         check=f"{_PATTERNS}:open_activations",
         expected="confirmed",
