@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .._core.errors import InvalidArgument
-from .console import complain, output, progress, say
+from .console import complain, output, progress, say, streamed
 
 PRESET = typer.Option(help="quick (minutes in all) or paper (the sizes of the paper).")
 SEED = typer.Option(help="Seed of every check.")
@@ -44,27 +44,22 @@ def verify(
         claims.only([], only)  # refuses an unknown word before the checks run
     if out is not None:
         records.writable_directory(out.parent)
-    verdicts: list[claims.Verdict] = []
-    interrupted = False
     console = output()
 
-    def arrived(verdict: claims.Verdict) -> None:
-        verdicts.append(verdict)
+    def show(verdict: claims.Verdict) -> None:
         if only is None:
             console.print(claims.verdict_line(verdict))
 
-    try:
-        with progress():
-            ordered = claims.verify(
-                ids or None,
-                preset=preset,  # type: ignore[arg-type]
-                seed=seed,
-                processes=processes,
-                on_verdict=arrived,
-            )
-        verdicts = ordered
-    except KeyboardInterrupt:
-        interrupted = True
+    verdicts, interrupted = streamed(
+        lambda arrived: claims.verify(
+            ids or None,
+            preset=preset,  # type: ignore[arg-type]
+            seed=seed,
+            processes=processes,
+            on_verdict=arrived,
+        ),
+        show,
+    )
     claims.print_verdicts(verdicts, console, kind=only)
     if out is not None:
         settings = {"ids": ids or [], "preset": preset, "seed": seed}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+T = TypeVar("T")
 
 _PIPED_WIDTH = 200  # columns where there is no terminal to ask: tables stay on one line
 
@@ -60,3 +62,23 @@ def progress() -> Iterator[None]:
 
     with RichProgress() as bar, use_progress(bar):
         yield
+
+
+def streamed(
+    compute: Callable[[Callable[[T], None]], list[T]], show: Callable[[T], None]
+) -> tuple[list[T], bool]:
+    """What `compute(arrived)` returns, each item shown as it arrives; after Ctrl-C those that did.
+
+    The flag says whether it was interrupted.
+    """
+    reached: list[T] = []
+
+    def arrived(item: T) -> None:
+        reached.append(item)
+        show(item)
+
+    try:
+        with progress():
+            return compute(arrived), False
+    except KeyboardInterrupt:
+        return reached, True

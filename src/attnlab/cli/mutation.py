@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .check import IDS, PRESET, PROCESSES, SEED
-from .console import complain, output, progress, say
+from .console import complain, output, say, streamed
 
 
 def mutate(
@@ -25,26 +25,17 @@ def mutate(
 
     if out is not None:
         records.writable_directory(out.parent)
-    results: list[claims.MutationResult] = []
-    interrupted = False
     console = output()
-
-    def arrived(result: claims.MutationResult) -> None:
-        results.append(result)
-        console.print(claims.mutation_line(result))
-
-    try:
-        with progress():
-            ordered = claims.mutate(
-                ids or None,
-                preset=preset,  # type: ignore[arg-type]
-                seed=seed,
-                processes=processes,
-                on_result=arrived,
-            )
-        results = ordered
-    except KeyboardInterrupt:
-        interrupted = True
+    results, interrupted = streamed(
+        lambda arrived: claims.mutate(
+            ids or None,
+            preset=preset,  # type: ignore[arg-type]
+            seed=seed,
+            processes=processes,
+            on_result=arrived,
+        ),
+        lambda result: console.print(claims.mutation_line(result)),
+    )
     claims.print_mutations(results, console)
     if out is not None:
         settings = {"ids": ids or [], "preset": preset, "seed": seed}

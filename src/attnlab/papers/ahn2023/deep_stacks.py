@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.interrupt import RunInterrupted
 from .deep_linear import DeepLinearConfig, off_multiples, task_of
+from .trained import optimizer_of
 
 if TYPE_CHECKING:
     import xarray
@@ -69,16 +69,6 @@ def _together(
     )
 
 
-@lru_cache(maxsize=8)
-def _optimizer(rate: float, steps: int) -> Any:
-    """One object for equal settings, so that programs are compiled once."""
-    import optax
-
-    schedule = optax.cosine_decay_schedule(rate, steps, 1e-2)
-    # losses have heavy tails: one prompt must not throw the layers far away
-    return optax.chain(optax.clip_by_global_norm(1.0), optax.adam(schedule))
-
-
 def _trained(config: DeepLinearConfig, task: Any, layers: int, key: Any) -> Run:
     import jax
 
@@ -95,7 +85,7 @@ def _trained(config: DeepLinearConfig, task: Any, layers: int, key: Any) -> Run:
     return train(
         stack,
         task,
-        optimizer=_optimizer(config.learning_rate, config.steps),
+        optimizer=optimizer_of(config.learning_rate, config.steps, last=1e-2, clip=1.0),
         steps=config.steps,
         batch_size=config.batch_size,
         key=key,

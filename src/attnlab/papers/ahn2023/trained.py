@@ -134,6 +134,19 @@ def rotated(spectrum: tuple[float, ...], seed: int) -> np.ndarray:
     return np.asarray((U * np.asarray(spectrum)) @ U.T)
 
 
+@lru_cache(maxsize=16)
+def optimizer_of(rate: float, steps: int, *, last: float, clip: float) -> Any:
+    """Adam whose learning rate falls to the share `last`, on gradients clipped at the norm `clip`:
+    losses have heavy tails, and one prompt must not throw a layer far away.
+
+    One object for equal settings, so that programs are compiled once.
+    """
+    import optax
+
+    schedule = optax.cosine_decay_schedule(rate, steps, last)
+    return optax.chain(optax.clip_by_global_norm(clip), optax.adam(schedule))
+
+
 @lru_cache(maxsize=64)
 def trained(config: TrainedConfig) -> Run:
     """The layers of all runs and their history; leave what is returned as it is.
@@ -142,7 +155,6 @@ def trained(config: TrainedConfig) -> Run:
     then.
     """
     import jax
-    import optax
 
     from ...dynamics import train
     from ...students import MergedAttention
@@ -155,12 +167,10 @@ def trained(config: TrainedConfig) -> Run:
             key=key,
         )
 
-    rate = optax.cosine_decay_schedule(config.learning_rate, config.steps, 1e-3)
     return train(
         layer,
         task_of(config),
-        # losses have heavy tails: one prompt must not throw a layer far away
-        optimizer=optax.chain(optax.clip_by_global_norm(10.0), optax.adam(rate)),
+        optimizer=optimizer_of(config.learning_rate, config.steps, last=1e-3, clip=10.0),
         steps=config.steps,
         batch_size=config.batch_size,
         key=jax.random.key(config.seed),
