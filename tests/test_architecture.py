@@ -10,7 +10,18 @@ import pytest
 import attnlab
 
 SOURCE = Path(attnlab.__file__).parent
-LIBRARY = {"tasks", "students", "theory", "dynamics", "estimators", "circuits", "records", "claims"}
+LIBRARY = {
+    "tasks",
+    "students",
+    "theory",
+    "dynamics",
+    "estimators",
+    "checkpoints",
+    "circuits",
+    "probing",
+    "records",
+    "claims",
+}
 
 # What each room may import besides itself, `_core` and `_version`. Nothing flows backwards.
 MAY_IMPORT = {
@@ -21,7 +32,9 @@ MAY_IMPORT = {
     "theory": {"tasks", "students"},
     "dynamics": {"tasks", "students", "theory"},
     "estimators": {"tasks", "students", "theory"},
-    "circuits": {"tasks", "students", "theory", "estimators"},
+    "checkpoints": set(),
+    "circuits": {"tasks", "students", "theory", "estimators", "checkpoints"},
+    "probing": {"checkpoints", "circuits", "tasks", "students", "theory"},
     "records": set(),
     "claims": {"records"},
     "testing": LIBRARY,

@@ -21,6 +21,7 @@ from attnlab._version import __version__
 
 if TYPE_CHECKING:
     from attnlab import (
+        checkpoints,
         circuits,
         claims,
         dynamics,
@@ -79,6 +80,7 @@ _EXPORTS = {
 }
 _MODULES = frozenset(
     {
+        "checkpoints",
         "circuits",
         "claims",
         "dynamics",
@@ -109,6 +111,7 @@ __all__ = [
     "SingleLocation",
     "SoftmaxAttention",
     "__version__",
+    "checkpoints",
     "circuits",
     "claims",
     "dynamics",
