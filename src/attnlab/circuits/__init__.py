@@ -15,6 +15,10 @@ from .comparison import Distance as Distance
 from .comparison import compare as compare
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import diagnose as diagnose
+from .heads import HeadCircuits as HeadCircuits
+from .heads import ModelCircuits as ModelCircuits
+from .loading import load as load
+from .loading import save as save
 from .multi_task import MODES as MODES
 from .multi_task import TaskPatterns as TaskPatterns
 from .patterns import HeadPatterns as HeadPatterns
