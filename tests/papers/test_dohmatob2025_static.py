@@ -10,7 +10,7 @@ from attnlab.errors import InvalidArgument
 from attnlab.papers import find_experiment
 from attnlab.papers.dohmatob2025.checks_bulk import FAMILY
 from attnlab.papers.dohmatob2025.exact import Sizes, risks_each
-from attnlab.papers.dohmatob2025.masses import Attention, attention_at
+from attnlab.papers.dohmatob2025.masses import attention_at
 from attnlab.papers.dohmatob2025.mutations import MUTATIONS
 from attnlab.plotting.prepare import prepare
 
@@ -63,7 +63,7 @@ def test_sizes_in_one_program_are_those_of_the_library_one_by_one():
     limit = al.mean_field_risk(task, al.SoftmaxAttention(beta))
     assert each[1] == pytest.approx(float(limit(students)[2]), rel=1e-12)
     assert not np.isclose(each[0], each[1])
-    kept = Attention(*(part[1] for part in attention_at(sizes, 0.4, family=FAMILY)))
+    kept = al.theory.AttentionMasses(*(part[1] for part in attention_at(sizes, 0.4, family=FAMILY)))
     # the informative token's part of the risk on M is γ² E(p² - 2νp + 1)
     found, lost = alone.informative.values[:2] / std**2
     assert kept.missing_square == pytest.approx(found, rel=1e-9)

@@ -13,6 +13,8 @@ from .approximate_minimiser import optimal_mu as optimal_mu
 from .approximate_minimiser import optimal_outputs as optimal_outputs
 from .approximate_minimiser import single_head_minimiser as single_head_minimiser
 from .approximate_minimiser import solution_manifold as solution_manifold
+from .attention_masses import AttentionMasses as AttentionMasses
+from .attention_masses import attention_masses as attention_masses
 from .attention_minimiser import AttentionMinimum as AttentionMinimum
 from .attention_minimiser import minimise_attention as minimise_attention
 from .attention_risk import AttentionRisk as AttentionRisk

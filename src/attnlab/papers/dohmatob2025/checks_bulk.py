@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...claims import Check, Outcome
 from .exact import Sizes
 from .finite_size import logarithm
-from .masses import Attention, attention_at
+from .masses import attention_at
+
+if TYPE_CHECKING:
+    from ...theory import AttentionMasses
 
 FAMILY = Sizes(1000.0, 0.3, 2.0, 0.8)  # sizes as large as all that are checked: one program
 ALPHAS = (0.1, 0.2, 0.3)
@@ -40,7 +43,7 @@ def _grid(cooling: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _exact(dims: np.ndarray, beta: np.ndarray, alpha: np.ndarray) -> Attention:
+def _exact(dims: np.ndarray, beta: np.ndarray, alpha: np.ndarray) -> AttentionMasses:
     """The exact averages on (dim, *beta)."""
     shape = (-1,) + (1,) * beta.ndim
     return attention_at(Sizes(dims.reshape(shape), alpha, beta), family=FAMILY)

@@ -10,12 +10,13 @@ from pydantic import Field, model_validator
 
 from .._config import Config
 from .exact import LARGEST_SPREAD, Sizes, check_longest
-from .masses import Attention, attention_at
+from .masses import attention_at
 
 if TYPE_CHECKING:
     import xarray
 
     from ...plotting.spec import Figure, Mark
+    from ...theory import AttentionMasses
 
 _LEAST = 1e-290  # below, weights underflow
 _GROWTH = 1.25  # d and 1.25 d give a local rate
@@ -58,7 +59,7 @@ def local_rates(sizes: Sizes, kappa: Any, family: Sizes | None = None) -> dict[s
     }  # fmt: skip
 
 
-def _logit(found: Attention, sizes: Sizes, kappa: Any) -> np.ndarray:
+def _logit(found: AttentionMasses, sizes: Sizes, kappa: Any) -> np.ndarray:
     """`E log(p/(1-p))`: the mean of the informative token's logit minus `E log Z`."""
     dim = np.asarray(sizes.dim, np.float64)
     return np.asarray(sizes.beta * dim * sizes.signal * kappa - found.log_partition)
