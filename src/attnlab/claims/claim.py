@@ -22,7 +22,9 @@ class Outcome:
     **Fields:** `checks`, which decide the verdict; `corrected`, the form that does hold if the
     stated one does not, and `evidence`, checks of that form (shown beside it, without a say in the
     verdict); `answer`, for an open question, one sentence with numbers and error bars; `settle`,
-    what would settle an undecided claim; `notes` for the reader.
+    what would settle an undecided claim; `notes` for the reader; `missing`, what this machine lacks
+    (an optional package, say) so that the check could not decide: no regression, and computed anew
+    the next time.
     """
 
     checks: tuple[Check, ...]
@@ -31,6 +33,7 @@ class Outcome:
     answer: str | None = None
     settle: str | None = None
     notes: str = ""
+    missing: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("checks", "evidence"):
@@ -40,6 +43,12 @@ class Outcome:
             object.__setattr__(self, name, value)
         if not self.checks:
             raise InvalidArgument("Outcome.checks", (), "at least one check")
+
+    @classmethod
+    def lacking(cls, what: str, how: str) -> Outcome:
+        """Undecided, since `what` is not on this machine; `how` tells what would settle it."""
+        check = Check.condition(f"{what} is at hand", None, how)
+        return cls((check,), settle=how, missing=what)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,7 @@ class Verdict:
     answer: str | None = None
     settle: str | None = None
     notes: str = ""
+    missing: str | None = None
     failed: str | None = None
     details: str = ""
     seconds: float = 0.0
@@ -113,6 +123,7 @@ class Verdict:
             outcome.answer,
             outcome.settle,
             outcome.notes,
+            outcome.missing,
             **how,
         )
 
@@ -151,9 +162,12 @@ class Verdict:
 
     @property
     def as_expected(self) -> bool:
-        """False when the check failed to run or the verdict differs from the one on record."""
+        """False when the check failed to run or the verdict differs from the one on record, unless
+        this machine lacks what the check needs."""
         if self.failed is not None:
             return False
+        if self.missing is not None:
+            return True
         return self.claim.expected is None or self.verdict == self.claim.expected
 
     @property

@@ -45,6 +45,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "answer": verdict.answer,
         "settle": verdict.settle,
         "notes": verdict.notes,
+        "missing": verdict.missing,
         "failed": verdict.failed,
         "details": verdict.details,
         "level": verdict.level,
@@ -61,6 +62,7 @@ def verdict_from_dict(data: dict[str, Any]) -> Verdict:
             Claim(**data["claim"]),
             checks=tuple(Check.from_dict(c) for c in data["checks"]),
             evidence=tuple(Check.from_dict(c) for c in data["evidence"]),
+            missing=data.get("missing"),
             **{
                 name: data[name]
                 for name in (

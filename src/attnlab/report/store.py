@@ -86,8 +86,9 @@ class Store:
         return verdict.with_claim(claim)  # its texts may have been reworded since
 
     def save_verdict(self, verdict: claims.Verdict) -> None:
-        """Files a verdict; one that failed to run is not kept, so that it is tried again."""
-        if verdict.failed is None:
+        """Files a verdict; one that failed to run, or lacked something, is not kept, so that it is
+        tried again."""
+        if verdict.failed is None and verdict.missing is None:
             path = self.verdict_path(verdict.claim, verdict.preset, verdict.seed)
             claims.save_verdicts([verdict], path)
 
