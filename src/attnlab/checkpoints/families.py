@@ -14,9 +14,9 @@ from .weights import Weights
 def _linear(family: str, query: str, key: str, value: str, output: str, **more: Any) -> Layout:
     """Four linear layers as PyTorch writes them, with biases if there are any."""
     names = {"query": query, "key": key, "value": value, "output": output}
-    weights = {name: f"{stem}.weight" for name, stem in names.items()}
-    biases = {f"{name}_bias": f"{stem}.bias" for name, stem in names.items()}
-    return Layout(**weights, **biases, convention="column", family=family, **more)
+    told: dict[str, Any] = {name: f"{stem}.weight" for name, stem in names.items()}
+    told |= {f"{name}_bias": f"{stem}.bias" for name, stem in names.items()}
+    return Layout(**told, convention="column", family=family, **more)
 
 
 _BERT = "encoder.layer.{layer}.attention."

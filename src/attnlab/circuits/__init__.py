@@ -15,6 +15,9 @@ from .comparison import Distance as Distance
 from .comparison import compare as compare
 from .diagnosis import Diagnosis as Diagnosis
 from .diagnosis import diagnose as diagnose
+from .head_diagnosis import HeadDiagnosis as HeadDiagnosis
+from .head_diagnosis import LayerDiagnosis as LayerDiagnosis
+from .head_diagnosis import diagnose_heads as diagnose_heads
 from .heads import HeadCircuits as HeadCircuits
 from .heads import ModelCircuits as ModelCircuits
 from .loading import load as load
@@ -26,3 +29,5 @@ from .patterns import LayerPatterns as LayerPatterns
 from .patterns import Reference as Reference
 from .reduction import reduce as reduce
 from .roles import Roles as Roles
+from .spectra import Spectrum as Spectrum
+from .zero_sum import ZeroSum as ZeroSum

@@ -35,7 +35,7 @@ class HeadCircuits:
     `KQ^h` and `OV^h` are `D × D` of rank at most `e`, a head's dimension, and only made when asked
     for: `left_kq @ right_kq` and `left_ov @ right_ov`.
 
-    - `weights`: what the file holds; `layer`: its number there.
+    - `weights`: what the file holds; `layer`: its number there; `origin`: words on the file.
     - `causal`: whether a token sees itself and earlier ones only; None if the file does not tell.
     - `rotary`: base of rotary positions. Queries and keys are rotated then, so that `KQ^h` is what a
       token makes of itself, at distance 0; `attend` rotates.
@@ -47,6 +47,7 @@ class HeadCircuits:
     causal: bool | None = None
     rotary: float | None = None
     beside: str | None = None
+    origin: str = ""
 
     @property
     def n_heads(self) -> int:
@@ -240,6 +241,11 @@ class ModelCircuits(Sequence[HeadCircuits]):
 
     def __iter__(self) -> Iterator[HeadCircuits]:
         return (self._read(layer) for layer in self.layers)
+
+    @property
+    def origin(self) -> str:
+        """Words on the file: its family, its convention, its path."""
+        return f"{self.family}, written {self.convention}-wise: {self.path}"
 
     def __repr__(self) -> str:
         return f"ModelCircuits({str(self.path)!r}, {self.family}, {len(self)} layers)"

@@ -112,7 +112,14 @@ def _heads(weights: Weights, layout: Layout, layer: int) -> HeadCircuits:
     read = read_attention(weights, layout, layer)
     if layout.rotary is not None and read.query.shape[1] % 2:
         raise InvalidArgument("path", str(weights.path), "of even head_dim for rotary positions")
-    return HeadCircuits(read, layer, layout.causal, layout.rotary, layout.beside or None)
+    return HeadCircuits(
+        read,
+        layer,
+        causal=layout.causal,
+        rotary=layout.rotary,
+        beside=layout.beside or None,
+        origin=f"{layout.family}, written {layout.convention}-wise: {weights.path}, layer {layer}",
+    )
 
 
 def _regression(

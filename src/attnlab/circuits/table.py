@@ -63,7 +63,7 @@ def _heads(d: Diagnosis) -> list[str]:
         )
         numbers = [f"{x:.4g}" for x in (d.omega[h], *d.circuits.mu[h])]
         rows.append([str(h), d.role[h], *numbers, *(f"{x:.2g}" for x in shares)])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _layer(d: Diagnosis) -> list[str]:
@@ -81,7 +81,7 @@ def _layer(d: Diagnosis) -> list[str]:
         ]
         for r in d.references
     ]
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _tasks(d: Diagnosis) -> list[str]:
@@ -97,7 +97,7 @@ def _tasks(d: Diagnosis) -> list[str]:
     for h, (looks, roles) in enumerate(zip(t.support, d.roles.by_task)):
         places = " ".join(map(str, np.flatnonzero(looks))) or "nothing"
         rows.append([f"head {h}", f"{', '.join(roles)}; looks at {places}"])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _distances(d: Diagnosis) -> list[str]:
@@ -110,14 +110,15 @@ def _distances(d: Diagnosis) -> list[str]:
     for row in c.reductions:
         rows.append([f"own {row.name} reduction", f"{row.value:.4g}", f"{row.error:.1g}", ""])
     rows.append(["(size of the predictions)", f"{c.size:.4g}", "", ""])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def _several(values: np.ndarray) -> str:
     return " ".join(f"{x:.3g}" for x in np.atleast_1d(values))
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
+def aligned(rows: list[list[str]]) -> list[str]:
+    """The rows as lines with columns of equal width."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows

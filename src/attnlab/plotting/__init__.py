@@ -2,7 +2,8 @@
 
 `matplotlib_renderer` makes print figures (PNG, PDF), `plotly_renderer` interactive ones for the
 report. `prepare` holds what both share: checks, colours, thinning, the plotted numbers. This room
-draws; it computes nothing about attention. `circuit_figure` draws the circuits of a layer.
+draws; it computes nothing about attention. `circuit_figure` draws the circuits of a layer,
+`head_figure` the diagnosis of any heads.
 
     from attnlab import plotting
     figure = plotting.Figure("Risk", [plotting.Panel("", plotting.Axis("step"), plotting.Axis("R"), [
@@ -30,6 +31,8 @@ from .spec import Rule as Rule
 if TYPE_CHECKING:
     from .circuits import circuit_figure as circuit_figure
     from .circuits import circuit_panels as circuit_panels
+    from .heads import head_figure as head_figure
+    from .html_page import save_html as save_html
     from .matplotlib_renderer import render as render
     from .matplotlib_renderer import save_figure as save_figure
     from .plotly_renderer import to_html_div as to_html_div
@@ -41,8 +44,10 @@ _LAZY = {
     "circuit_figure": "circuits",
     "circuit_panels": "circuits",
     "figure_from_numbers": "replot",
+    "head_figure": "heads",
     "render": "matplotlib_renderer",
     "save_figure": "matplotlib_renderer",
+    "save_html": "html_page",
     "to_html_div": "plotly_renderer",
     "to_plotly": "plotly_renderer",
 }
