@@ -40,8 +40,9 @@ MAY_IMPORT = {
     "testing": LIBRARY,
     "plotting": LIBRARY,
     "papers": LIBRARY | {"plotting", "testing"},
+    "sweeps": LIBRARY | {"papers"},
     "report": LIBRARY | {"plotting", "papers"},
-    "cli": LIBRARY | {"plotting", "papers", "report"},
+    "cli": LIBRARY | {"plotting", "papers", "sweeps", "report"},
     "__main__": {"cli"},
 }
 # The lazy front door names every room, and the version is read by all.

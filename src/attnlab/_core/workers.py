@@ -224,7 +224,7 @@ def _start_worker() -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    with _ctrl_c_held_back(), _main_hidden():
+    with _ctrl_c_held_back(), main_hidden():
         process.start()
     theirs.close()
     return _Worker(process, ours)
@@ -248,7 +248,7 @@ def _ctrl_c_held_back() -> Iterator[None]:
 
 
 @contextmanager
-def _main_hidden() -> Iterator[None]:
+def main_hidden() -> Iterator[None]:
     """Keeps a new worker from importing the calling script again.
 
     By default it would: then a script without `if __name__ == "__main__":` starts all over in each

@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from .._core.errors import InvalidArgument
 from .._core.interrupt import RunInterrupted
 from .._version import __version__
-from . import browse, check, diagnose, mutation, run, store
+from . import browse, check, diagnose, mutation, run, store, sweep
 from .console import complain
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -79,6 +79,7 @@ app.command("list")(browse.list_)
 app.command("run")(run.run)
 app.command("rerun")(run.rerun)
 app.command("diagnose")(diagnose.diagnose)
+app.command("sweep")(sweep.sweep)
 app.command("verify")(check.verify)
 app.command("mutate")(mutation.mutate)
 app.command("report")(check.report)

@@ -112,7 +112,8 @@ class Paper:
     (an entry with that key), `experiments`, `claims` (a tuple of `claims.Claim`, or
     `"module:NAME"` of one; None while there are none), `references` (BibTeX entries, by key, of
     further works that its experiments cite), `mutations` (a tuple of `claims.Mutation`, or
-    `"module:NAME"` of one: formulas broken on purpose to test the claims).
+    `"module:NAME"` of one: formulas broken on purpose to test the claims), `sweeps` (TOML files of
+    ready sweeps in its package, as `"package:file"`).
     """
 
     key: str
@@ -124,6 +125,7 @@ class Paper:
     claims: str | tuple[Any, ...] | None = None
     references: Mapping[str, str] = field(default_factory=dict)
     mutations: str | tuple[Any, ...] | None = None
+    sweeps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.key or "/" in self.key or " " in self.key:

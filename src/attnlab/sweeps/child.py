@@ -1,0 +1,83 @@
+"""The process in which points are computed: it can be killed when a point hangs, and nothing else
+is lost with it.
+
+It reads requests from its standard input and writes answers to what was its standard output, both
+as pickles of plain data; what a point prints goes to the standard error. It ends when its input
+closes, which is also what happens when whoever started it is killed.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import queue
+import sys
+import threading
+import time
+from typing import Any
+
+_GRACE = 60.0  # seconds after which an orphan that nothing else could stop ends itself
+
+
+def main() -> None:
+    """The life of the process."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what points print must not get between the answers
+    sys.stdout = sys.stderr
+    requests: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+
+    def send(answer: Any) -> None:
+        pickle.dump(answer, answers)
+        answers.flush()
+
+    setup = requests.get()
+    sys.path += [path for path in setup["path"] if path not in sys.path]
+    send(("ready", None))
+    targets: dict[str, Any] = {}
+    while True:
+        request = requests.get()
+        _answer(request, targets, send)
+
+
+def _read(requests: queue.Queue[Any]) -> None:
+    """Takes requests in a thread of its own, so that the end of the input is noticed at once."""
+    while True:
+        try:
+            requests.put(pickle.load(sys.stdin.buffer))
+        except Exception:
+            os._exit(0)
+
+
+def _answer(request: dict[str, Any], targets: dict[str, Any], send: Any) -> None:
+    from .parts import Part, merged
+    from .targets import Target, described
+
+    try:
+        if request["name"] not in targets:
+            targets.clear()
+            targets[request["name"]] = Target(request["description"])
+        target = targets[request["name"]]
+    except Exception as error:
+        send(("refused", described(error)))
+        return
+    if request["timeout"] is not None:
+        faulthandler.dump_traceback_later(request["timeout"] + _GRACE, exit=True)
+    parts: list[Part] = []
+
+    def tell(item: Any) -> None:
+        if request["stream"] or not isinstance(item, Part):
+            if request["timeout"] is not None:
+                faulthandler.dump_traceback_later(request["timeout"] + _GRACE, exit=True)
+            send(("item", item))
+        else:
+            parts.append(item)
+
+    start = time.perf_counter()
+    target.evaluate(request["columns"], request["positions"], tell)
+    if request["timeout"] is not None:
+        faulthandler.cancel_dump_traceback_later()
+    for part in merged(parts):
+        send(("item", part))
+    send(("done", time.perf_counter() - start))

@@ -1,0 +1,146 @@
+"""Batches spread over Dask workers: those of this machine, of a running cluster, of a SLURM queue.
+
+Dask only distributes; what computes is a child process of each worker (`evaluator`), so that a
+point that hangs is killed without a worker being lost. Workers need the package and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import queue
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from .._core.errors import InvalidArgument, check_integer
+from .._core.workers import main_hidden
+from .evaluator import run_in_worker
+
+_CONNECT = "30s"
+_LOST_AFTER = 5.0  # seconds without a scheduler before the sweep gives up
+_AHEAD = 2  # batches that wait at each worker, so that none is idle
+
+Work = tuple[int, Mapping[str, list[Any]], int]  # number of the batch, its settings, its size
+
+
+def require_dask() -> None:
+    """Raises `InvalidArgument` where the extra is not installed."""
+    if importlib.util.find_spec("distributed") is None:
+        allowed = '0 (this process) without Dask; pip install "attnlab[sweep]" brings it'
+        raise InvalidArgument("workers", None, allowed)
+
+
+def local_workers(given: int | None) -> int:
+    """The number of local workers: by default one for each core that this process may use."""
+    if given is not None:
+        return check_integer("workers", given, minimum=0, maximum=4096)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
+    """A Dask client: of `scheduler`, an address, a cluster or a client, or of a cluster of so many
+    processes on this machine.
+
+    Raises `InvalidArgument` when nobody answers at the address.
+    """
+    require_dask()
+    import distributed
+
+    if isinstance(scheduler, distributed.Client):
+        yield scheduler
+        return
+    with ExitStack() as stack:
+        address = scheduler
+        if scheduler is None:
+            # a worker must not run the calling script again, now or when it is started anew
+            stack.enter_context(main_hidden())
+            address = stack.enter_context(
+                distributed.LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    memory_limit=0,
+                    dashboard_address=None,
+                    silence_logs=logging.CRITICAL,
+                )
+            )
+        try:
+            client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            allowed = f"the address of a running Dask scheduler, such as tcp://host:8786 ({text})"
+            raise InvalidArgument("scheduler", scheduler, allowed) from None
+        try:
+            yield client
+        finally:
+            with suppress(Exception):  # its scheduler may be gone
+                client.close(timeout=2)
+
+
+def spread(
+    client: Any, name: str, description: bytes, timeout: float | None, work: Iterable[Work]
+) -> Iterator[tuple[int, bytes | None]]:
+    """The encoded records of batches as they come; None for a batch that was lost with its workers.
+
+    Raises `ConnectionError` when the scheduler is gone.
+    """
+    import distributed
+
+    waiting, arrived = iter(work), queue.Queue[Any]()
+    pending: dict[Any, int] = {}
+
+    def submit() -> None:
+        while len(pending) < _AHEAD * max(1, len(client.scheduler_info()["workers"])) + 2:
+            item = next(waiting, None)
+            if item is None:
+                return
+            number, columns, size = item
+            future = client.submit(
+                run_in_worker,
+                name,
+                description,
+                columns,
+                size,
+                timeout,
+                pure=False,
+                key=f"attnlab-{name}-{number}-{time.time_ns()}",
+            )
+            pending[future] = number
+            future.add_done_callback(arrived.put)
+
+    lost_since: float | None = None
+    try:
+        submit()
+        while pending:
+            if client.status != "running":
+                lost_since = lost_since or time.monotonic()
+                if time.monotonic() - lost_since > _LOST_AFTER or client.status == "closed":
+                    raise ConnectionError("the Dask scheduler is gone")
+            else:
+                lost_since = None
+            try:
+                future = arrived.get(timeout=0.5)
+            except queue.Empty:
+                submit()  # workers may have joined
+                continue
+            number = pending.pop(future)
+            if future.status == "finished":
+                yield number, future.result()
+            elif future.status == "error":
+                error = future.exception()
+                if not isinstance(error, distributed.KilledWorker):
+                    raise error
+                yield number, None
+            else:
+                raise ConnectionError("the Dask scheduler is gone")
+            submit()
+    finally:
+        if client.status == "running" and pending:
+            with suppress(Exception):
+                client.cancel(list(pending), force=True)

@@ -1,0 +1,215 @@
+"""A sweep's directory: what is computed in it, and one file for each finished batch.
+
+    sweep.json          the configuration, its digest, the versions it was computed with
+    batches/0000012.npz what batch 12 gave; appears whole or not at all
+    lock                who works here
+    sweep.nc            the result, once all batches are there
+
+Nothing but the directory is needed to go on: a batch whose file is there is finished.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import InvalidArgument
+from .._core.files import replacing
+from .._version import __version__
+from ..records import writable_directory
+from .lock import Lock, holder
+from .parts import OK, BatchRecord, decode
+from .specification import Specification, differences
+
+RESULT = "sweep.nc"
+_MANIFEST, _BATCHES, _FORMAT = "sweep.json", "batches", 1
+_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox")
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a sweep is: numbers of `points` in all, `done` (failures included), `failed`, of
+    `batches` and `finished` batches, computing `seconds` so far, `target`, and the `owner` who works
+    on it just now, or None."""
+
+    directory: Path
+    target: str
+    points: int
+    done: int
+    failed: int
+    batches: int
+    finished: int
+    seconds: float
+    started: str
+    owner: Mapping[str, Any] | None
+
+
+class Directory:
+    """A sweep's directory, locked; use it as a context manager.
+
+    **Arguments:** `path`, made when missing; the `specification`; `fresh` throws away what other
+    settings have left there.
+
+    Raises `InvalidArgument` when it cannot be written to, when another sweep is at work there, and
+    when what is there was computed from other settings or with other versions, saying what differs.
+    """
+
+    def __init__(self, path: Path, specification: Specification, *, fresh: bool = False):
+        self.path = writable_directory(path)
+        self._lock = Lock(self.path)
+        try:
+            (self.path / _BATCHES).mkdir(exist_ok=True)
+            if fresh:
+                self._clear()
+            for left in self.path.glob("**/.*.tmp"):  # of a writer that was killed
+                left.unlink(missing_ok=True)
+            self._agree(specification)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def write(self, number: int, data: bytes) -> None:
+        """Keeps a finished batch. The result of an earlier run no longer stands."""
+        (self.path / RESULT).unlink(missing_ok=True)
+        with replacing(self.path / _BATCHES / f"{number:07d}.npz") as temporary:
+            temporary.write_bytes(data)
+
+    def finished(self, *, but_failed: bool = False) -> set[int]:
+        """Numbers of the finished batches; without those that have failed points if so wished. A
+        damaged file counts as missing."""
+        found = set(_numbers(self.path))
+        if but_failed:
+            for number in sorted(found):
+                record = self.read(number)
+                if record is None or record.errors:
+                    found.discard(number)
+        return found
+
+    def read(self, number: int) -> BatchRecord | None:
+        """A finished batch; None where the file is missing or damaged, which is then removed."""
+        return _read(self.path, number, remove=True)
+
+    def _clear(self) -> None:
+        for number in _numbers(self.path):
+            _file(self.path, number).unlink()
+        for name in (_MANIFEST, RESULT):
+            (self.path / name).unlink(missing_ok=True)
+
+    def _agree(self, specification: Specification) -> None:
+        """Writes the manifest, or compares with the one that is there."""
+        now = {
+            "format": _FORMAT,
+            "configuration": specification.configuration(brief=True),
+            "digest": specification.digest,
+            "points": specification.plan.size,
+            "batches": specification.plan.batches,
+            "versions": _versions(),
+        }
+        then = _manifest(self.path)
+        if then is None:
+            if _numbers(self.path):
+                allowed = "a directory with its sweep.json, or an empty one (fresh discards it)"
+                raise InvalidArgument("out", str(self.path), allowed)
+            started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            with replacing(self.path / _MANIFEST) as temporary:
+                temporary.write_text(json.dumps(now | {"started": started}, indent=1))
+            return
+        changed = differences(then["configuration"], now["configuration"])
+        changed += differences(then["versions"], now["versions"])
+        if then["digest"] != now["digest"] and not changed:
+            changed = ["the function has changed"]
+        if changed:
+            text = "; ".join(changed[:5]) + (f" and {len(changed) - 5} more" if changed[5:] else "")
+            allowed = (
+                f"the directory of this very sweep. {text}. Take another directory, or discard "
+                "what is there (--fresh, fresh=True)"
+            )
+            raise InvalidArgument("out", str(self.path), allowed)
+
+
+def status(directory: Path) -> Status:
+    """How far the sweep in a directory is; disturbs nobody.
+
+    Raises `InvalidArgument` when there is no sweep in it.
+    """
+    manifest = _manifest(directory)
+    if manifest is None:
+        raise InvalidArgument("out", str(directory), "the directory of a sweep (with sweep.json)")
+    done = failed = finished = 0
+    seconds = 0.0
+    for number in _numbers(directory):
+        record = _read(directory, number)
+        if record is None:
+            continue
+        finished += 1
+        done += record.size
+        failed += int(np.sum(record.status() != OK))
+        seconds += record.seconds
+    return Status(
+        directory,
+        str(manifest["configuration"]["target"]),
+        int(manifest["points"]),
+        done,
+        failed,
+        int(manifest["batches"]),
+        finished,
+        seconds,
+        str(manifest["started"]),
+        holder(directory),
+    )
+
+
+def _manifest(directory: Path) -> dict[str, Any] | None:
+    try:
+        text = (directory / _MANIFEST).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    with suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, dict) and found.get("format") == _FORMAT:
+            return found
+    allowed = f"a directory whose {_MANIFEST} this version reads (fresh discards it)"
+    raise InvalidArgument("out", str(directory), allowed)
+
+
+def _numbers(directory: Path) -> list[int]:
+    return sorted(int(p.stem) for p in (directory / _BATCHES).glob("*.npz") if p.stem.isdigit())
+
+
+def _file(directory: Path, number: int) -> Path:
+    return directory / _BATCHES / f"{number:07d}.npz"
+
+
+def _read(directory: Path, number: int, *, remove: bool = False) -> BatchRecord | None:
+    path = _file(directory, number)
+    try:
+        return decode(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        if remove:
+            path.unlink(missing_ok=True)
+        return None
+
+
+def _versions() -> dict[str, str]:
+    found = {"attnlab": __version__, "python": ".".join(platform.python_version_tuple()[:2])}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found

@@ -1,0 +1,213 @@
+"""What points give: arrays with names and dimensions, stacked, and the file that keeps a batch."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core.errors import InvalidArgument
+
+# What has become of a point; CF's `flag_meanings` of the variable `status`.
+MISSING, OK, FAILED, TIMED_OUT, DIED = -1, 0, 1, 2, 3
+MEANINGS = {MISSING: "missing", OK: "ok", FAILED: "failed", TIMED_OUT: "timeout", DIED: "died"}
+
+_KINDS = "biufSU"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One variable of several points, the first axis the points; `dims` are those of one point.
+
+    `coordinate` tells whether it labels a dimension of the point's own.
+    """
+
+    dims: tuple[str, ...]
+    values: np.ndarray
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    coordinate: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Points of one layout: their `positions` in the batch, and their variables by name."""
+
+    positions: tuple[int, ...]
+    columns: Mapping[str, Column]
+
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """What has to be equal for two parts to be stacked."""
+        return tuple(
+            (name, column.dims, column.values.shape[1:], column.values.dtype.str)
+            for name, column in self.columns.items()
+        )
+
+
+@dataclass
+class BatchRecord:
+    """A finished batch: what its points gave, what has become of each, and how long it took."""
+
+    size: int
+    parts: list[Part] = field(default_factory=list)
+    errors: dict[int, tuple[int, str]] = field(default_factory=dict)  # position: status, text
+    seconds: float = 0.0
+
+    def status(self) -> np.ndarray:
+        """That of each point, `(size,)`."""
+        status = np.full(self.size, MISSING, np.int8)
+        for part in self.parts:
+            status[list(part.positions)] = OK
+        for position, (code, _) in self.errors.items():
+            status[position] = code
+        return status
+
+
+def part_of(position: int, value: Any, keep: Iterable[str] | None, select: Any) -> Part:
+    """What one point gave, as a part: a dataset, a mapping of names to values, or a number.
+
+    Raises `InvalidArgument` for values that no record can hold and for names in `keep` that are
+    not there.
+    """
+    columns = dict(_columns(value, select))
+    return Part((position,), _kept(columns, keep))
+
+
+def batch_part(positions: tuple[int, ...], value: Any, keep: Iterable[str] | None) -> Part:
+    """What a function of arrays gave for several points: a mapping of names to arrays whose first
+    axis is the points, or pairs `(dims, array)` with the dims of one point."""
+    if not isinstance(value, Mapping):
+        value = {"value": value}
+    columns = {}
+    for name, entry in value.items():
+        dims, array = entry if isinstance(entry, tuple) else (None, entry)
+        array = _array(name, array)
+        if array.shape[:1] != (len(positions),):
+            allowed = f"an array whose first axis has the {len(positions)} points of the call"
+            raise InvalidArgument(f"result {name}", array.shape, allowed)
+        columns[str(name)] = Column(_dims(str(name), dims, array.ndim - 1), array)
+    return Part(positions, _kept(columns, keep))
+
+
+def merged(parts: Iterable[Part]) -> list[Part]:
+    """Parts of one layout stacked into one, in the order of positions."""
+    groups: dict[Any, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.layout, []).append(part)
+    return [_stacked(group) for group in groups.values()]
+
+
+def encode(record: BatchRecord) -> bytes:
+    """The record as the bytes of an `.npz` file; nothing in it is a pickle."""
+    arrays: dict[str, np.ndarray] = {}
+    header: dict[str, Any] = {
+        "size": record.size,
+        "seconds": record.seconds,
+        "errors": [[p, code, text] for p, (code, text) in sorted(record.errors.items())],
+        "parts": [],
+    }
+    for number, part in enumerate(merged(record.parts)):
+        columns = []
+        for k, (name, column) in enumerate(part.columns.items()):
+            arrays[f"{number}.{k}"] = column.values
+            columns.append([name, list(column.dims), dict(column.attrs), column.coordinate])
+        arrays[f"{number}"] = np.asarray(part.positions, np.int64)
+        header["parts"].append(columns)
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def decode(data: bytes) -> BatchRecord:
+    """The inverse of `encode`. Raises `ValueError` for bytes that are damaged."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            header = json.loads(file["header"].tobytes())
+            parts = []
+            for number, columns in enumerate(header["parts"]):
+                made = {
+                    name: Column(tuple(dims), file[f"{number}.{k}"], attrs, coordinate)
+                    for k, (name, dims, attrs, coordinate) in enumerate(columns)
+                }
+                parts.append(Part(tuple(file[f"{number}"].tolist()), made))
+    except (zipfile.BadZipFile, KeyError, OSError, EOFError, TypeError) as error:
+        raise ValueError(f"damaged: {error}") from None
+    errors = {int(p): (int(code), str(text)) for p, code, text in header["errors"]}
+    return BatchRecord(int(header["size"]), parts, errors, float(header["seconds"]))
+
+
+def _columns(value: Any, select: Mapping[str, Any] | None) -> Iterable[tuple[str, Column]]:
+    if hasattr(value, "to_dataset") and not hasattr(value, "data_vars"):  # a DataArray
+        value = value.to_dataset(name=value.name or "value")
+    if hasattr(value, "data_vars"):
+        chosen = {dim: at for dim, at in (select or {}).items() if dim in value.dims}
+        value = value.isel(chosen)
+        for name, variable in value.variables.items():
+            array = _array(str(name), variable.values)
+            dims = tuple(str(dim) for dim in variable.dims)
+            attrs = {k: v for k, v in variable.attrs.items() if isinstance(v, str)}
+            yield str(name), Column(dims, array[None], attrs, name in value.coords)
+        return
+    for name, entry in (value if isinstance(value, Mapping) else {"value": value}).items():
+        if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array in a mapping
+            entry = (tuple(entry.dims), entry.values)
+        dims, array = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, entry)
+        array = _array(str(name), array)
+        yield str(name), Column(_dims(str(name), dims, array.ndim), array[None])
+
+
+def _dims(name: str, given: Any, rank: int) -> tuple[str, ...]:
+    if given is None:
+        return tuple(f"{name}_{axis}" for axis in range(rank))
+    dims = (given,) if isinstance(given, str) else tuple(given)
+    if len(dims) != rank or not all(isinstance(dim, str) for dim in dims):
+        raise InvalidArgument(f"result {name}", dims, f"{rank} names of dimensions")
+    return dims
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+        if array.dtype == object and all(isinstance(x, str) for x in array.flat):
+            array = array.astype(np.str_)
+    except (TypeError, ValueError):
+        array = np.asarray(None)
+    if array.dtype.kind not in _KINDS:
+        allowed = "numbers, booleans or text, or arrays of them"
+        raise InvalidArgument(f"result {name}", value, allowed)
+    return array
+
+
+def _kept(columns: dict[str, Column], keep: Iterable[str] | None) -> dict[str, Column]:
+    if not columns:
+        raise InvalidArgument("result", {}, "at least one named value")
+    if keep is None:
+        return columns
+    missing = [name for name in keep if name not in columns]
+    if missing:
+        raise InvalidArgument("variables", missing, f"some of {', '.join(columns)}")
+    wanted = set(keep)
+    used = {dim for name in wanted for dim in columns[name].dims}
+    return {
+        name: column
+        for name, column in columns.items()
+        if name in wanted or (column.coordinate and name in used)
+    }
+
+
+def _stacked(group: list[Part]) -> Part:
+    positions = np.concatenate([part.positions for part in group]).astype(int)
+    order = np.argsort(positions, kind="stable")
+    columns = {}
+    for name, first in group[0].columns.items():
+        values = first.values
+        if len(group) > 1:
+            values = np.concatenate([part.columns[name].values for part in group])
+        columns[name] = Column(first.dims, values[order], first.attrs, first.coordinate)
+    return Part(tuple(positions[order].tolist()), columns)
