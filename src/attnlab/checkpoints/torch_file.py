@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 import zipfile
 from functools import partial
 from pathlib import Path
@@ -26,13 +27,17 @@ def read_torch(path: Path) -> Contents:
     except ImportError:
         raise refuse(path, 'read with PyTorch, which pip install "attnlab[bert]" adds') from None
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # on pickles of other programs, which are refused
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         reason = next((x for x in str(error).splitlines() if "global" in x.lower()), error)
         allowed = "a PyTorch file of weights only, since code in it is never run"
         raise refuse(path, allowed, str(reason).strip()) from None
-    except (OSError, ValueError, RuntimeError, EOFError, KeyError, AttributeError, TypeError) as e:
-        raise refuse(path, "a complete PyTorch file", e) from None
+    except MemoryError:
+        raise
+    except Exception as error:  # broken bytes lead its reader to errors of any kind
+        raise refuse(path, "a complete PyTorch file", error) from None
     tensors = _state_dict(loaded, torch.Tensor)
     if not tensors:
         raise refuse(path, "a state dict: names with tensors")
