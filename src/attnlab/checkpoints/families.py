@@ -150,8 +150,6 @@ def _configured(layout: Layout, weights: Weights) -> Layout:
         "kv_heads": _whole(weights, "num_key_value_heads"),
         "head_dim": _whole(weights, "head_dim"),
     }
-    if config.get("attn_logit_softcapping"):
-        told["beside"] = "a cap on the logits"
     if layout.family == "BERT" and str(config.get("position_embedding_type", "absolute")) not in (
         "absolute",
         "None",
@@ -168,6 +166,8 @@ def _configured(layout: Layout, weights: Weights) -> Layout:
         base = config.get("query_pre_attn_scalar")
         if isinstance(base, int | float) and not isinstance(base, bool) and base > 0:
             told["scale"] = base**-0.5
+    if config.get("attn_logit_softcapping"):
+        told["beside"] = "a cap on the logits"
     return replace(layout, **{name: value for name, value in told.items() if value is not None})
 
 
