@@ -6,6 +6,8 @@ point that hangs is killed without a worker being lost. Workers need the package
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import importlib.util
 import logging
 import os
@@ -21,6 +23,7 @@ from .evaluator import run_in_worker
 
 _CONNECT = "30s"
 _LOST_AFTER = 5.0  # seconds without a scheduler before the sweep gives up
+_REFRESH = 2.0  # seconds between counts of the workers
 _AHEAD = 2  # batches that wait at each worker, so that none is idle
 
 Work = tuple[int, Mapping[str, list[Any]], int]  # number of the batch, its settings, its size
@@ -50,6 +53,7 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
     Raises `InvalidArgument` when nobody answers at the address.
     """
     require_dask()
+    import dask
     import distributed
 
     if isinstance(scheduler, distributed.Client):
@@ -70,12 +74,15 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
                     silence_logs=logging.CRITICAL,
                 )
             )
+        stack.enter_context(_quiet("distributed.client"))  # what happened is said once, by us
         try:
             client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
             allowed = f"the address of a running Dask scheduler, such as tcp://host:8786 ({text})"
             raise InvalidArgument("scheduler", scheduler, allowed) from None
+        # a connection to who has died is tried for so long; 30 s are waited in silence otherwise
+        stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "5s"}))
         try:
             yield client
         finally:
@@ -94,19 +101,21 @@ def spread(
 
     waiting, arrived = iter(work), queue.Queue[Any]()
     pending: dict[Any, int] = {}
+    size = _Size(client)
 
     def submit() -> None:
-        while len(pending) < _AHEAD * max(1, len(client.scheduler_info()["workers"])) + 2:
+        most = _AHEAD * size() + 2
+        while len(pending) < most:
             item = next(waiting, None)
             if item is None:
                 return
-            number, columns, size = item
+            number, columns, points = item
             future = client.submit(
                 run_in_worker,
                 name,
                 description,
                 columns,
-                size,
+                points,
                 timeout,
                 pure=False,
                 key=f"attnlab-{name}-{number}-{time.time_ns()}",
@@ -130,17 +139,41 @@ def spread(
                 submit()  # workers may have joined
                 continue
             number = pending.pop(future)
-            if future.status == "finished":
-                yield number, future.result()
-            elif future.status == "error":
-                error = future.exception()
-                if not isinstance(error, distributed.KilledWorker):
-                    raise error
-                yield number, None
-            else:
-                raise ConnectionError("the Dask scheduler is gone")
+            try:
+                data = future.result()
+            except distributed.KilledWorker:  # several workers died with it
+                data = None
+            except (asyncio.CancelledError, concurrent.futures.CancelledError):
+                raise ConnectionError("the Dask scheduler is gone") from None
+            del future  # so that the cluster can forget the result
+            yield number, data
             submit()
     finally:
         if client.status == "running" and pending:
             with suppress(Exception):
                 client.cancel(list(pending), force=True)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+class _Size:
+    """The number of workers, asked for now and then: they join and leave."""
+
+    def __init__(self, client: Any):
+        self._client, self._asked, self._number = client, 0.0, 1
+
+    def __call__(self) -> int:
+        if time.monotonic() - self._asked > _REFRESH and self._client.status == "running":
+            with suppress(Exception):
+                self._number = max(1, len(self._client.scheduler_info()["workers"]))
+            self._asked = time.monotonic()
+        return self._number

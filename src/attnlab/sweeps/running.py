@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import os
 import shutil
@@ -28,6 +29,10 @@ from .targets import Target, description
 if TYPE_CHECKING:
     import xarray
 
+SEED_RULE = (
+    "a point's key is jax.random.key(seed) folded with the SHA-256 of its own settings, "
+    "so that other points never change it"
+)
 _KEPT_HINT = "the same sweep goes on from there"
 
 
@@ -94,10 +99,11 @@ def sweep(
     if scheduler is not None or count > 0:
         cluster.require_dask()
     with _place(out) as path, Directory(path, specification, fresh=fresh) as directory:
-        start = time.perf_counter()
-        provenance = records.provenance(specification.configuration(brief=True))
+        start, began = time.perf_counter(), datetime.datetime.now(datetime.UTC)
         _compute(specification, directory, scheduler, count, retry, kept=out is not None)
         dataset = assemble(specification, directory.read, sorted(directory.finished()))
+        provenance = records.provenance(specification.configuration(brief=True))
+        provenance |= {"started": began.isoformat(timespec="seconds"), "seed_rule": SEED_RULE}
         provenance = records.finish(provenance, time.perf_counter() - start)
         dataset = records.attach(dataset.assign_attrs(specification.about), provenance)
         if out is not None:

@@ -1,0 +1,63 @@
+"""A module of point functions that workers can import, and sweeps that read it."""
+
+import textwrap
+
+import pytest
+
+FUNCTIONS = '''
+import os
+import time
+
+
+def plain(i, wait=0.0):
+    time.sleep(wait)
+    return {"x": i / 7, "v": ("k", [i / 3, i / 11])}
+
+
+def nasty(i):
+    if i == 2:
+        raise ValueError("not two")
+    if i == 5:
+        time.sleep(1000)
+    if i == 7:
+        os._exit(3)
+    return i / 7
+
+
+def nasty_arrays(i):
+    for one in i:
+        nasty(one)
+    return {"x": i / 7}
+
+
+def curve(a, b, n=2):
+    import jax.numpy as jnp
+
+    return {"z": jnp.exp(-a) * b, "v": jnp.arange(n) * a}
+
+
+def draw(a, key):
+    import jax
+
+    return a + jax.random.normal(key)
+'''
+
+
+@pytest.fixture(scope="session")
+def functions(tmp_path_factory):
+    """The directory of the module `pointy`."""
+    directory = tmp_path_factory.mktemp("functions")
+    (directory / "pointy.py").write_text(FUNCTIONS)
+    return directory
+
+
+@pytest.fixture
+def toml(functions):
+    """Writes a sweep file beside the functions."""
+
+    def write(name, text):
+        path = functions / f"{name}.toml"
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return write
