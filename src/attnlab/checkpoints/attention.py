@@ -195,6 +195,8 @@ def _sizes(weights: Weights, arrays: dict[str, np.ndarray], layout: Layout, laye
     query, key, value, output = (shapes[n] for n in ("query", "key", "value", "output"))
     if len(query) == 3:
         heads = query[0] if heads is None else heads
+        if heads != query[0]:
+            raise InvalidArgument("heads", heads, f"{query[0]}, as {weights.path} says, or absent")
     if heads is None and layout.head_dim is not None and query[0] % layout.head_dim == 0:
         heads = query[0] // layout.head_dim
     if heads is None:

@@ -90,7 +90,7 @@ def _layer(layer: LayerDiagnosis) -> list[Panel]:
         _singular("OV", layer.ov),
         _singular("KQ", layer.kq),
         Panel(
-            "Copying or suppressing", axis, Axis("sign", limits=(-1.05, 1.05)), [*signs, Rule(0.0)]
+            "Sign of the eigenvalues", axis, Axis("sign", limits=(-1.05, 1.05)), [*signs, Rule(0.0)]
         ),
         Panel("Effective rank", axis, Axis("rank"), ranks),
         _cosines("OV of two heads", layer.ov_cosine),
