@@ -1,5 +1,6 @@
 """What is killed, full, hanging or wrong: nothing finished is lost, and the result is the same."""
 
+import errno
 import json
 import os
 import signal
@@ -8,11 +9,13 @@ import sys
 import threading
 import time
 
+import numpy as np
 import psutil
 import pytest
 
 import attnlab as al
-from attnlab import records
+from attnlab import records, sweeps
+from attnlab.sweeps import directory as directories
 
 POINTS = 30
 SWEEP = f"""
@@ -142,3 +145,93 @@ def test_client_worker_and_scheduler_killed_one_after_the_other(file, tmp_path, 
     dataset = al.sweep(file, out=place, workers=0)
     assert all(path.stat().st_mtime_ns == then for path, then in kept.items())
     same(dataset, undisturbed)
+
+
+def test_a_full_disk_stops_it_and_it_goes_on(file, tmp_path, undisturbed, monkeypatch):
+    place, room = tmp_path / "out", [4]
+    write = directories.Directory.write
+
+    def full(self, number, data):
+        room[0] -= 1
+        if room[0] < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, number, data)
+
+    monkeypatch.setattr(directories.Directory, "write", full)
+    with pytest.raises(OSError, match="the disk is full: 8 of 30 points are kept in") as caught:
+        al.sweep(file, out=place, workers=0)
+    assert caught.value.errno == errno.ENOSPC
+    monkeypatch.undo()
+    assert finished(place) == 4
+    same(al.sweep(file, out=place, workers=0), undisturbed)
+
+
+def test_ctrl_c_keeps_what_is_finished(file, tmp_path, undisturbed, monkeypatch):
+    place = tmp_path / "out"
+    write = directories.Directory.write
+
+    def interrupted(self, number, data):
+        write(self, number, data)
+        if number == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(directories.Directory, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="interrupted with 4 of 30 points") as caught:
+        al.sweep(file, out=place, workers=0)
+    assert caught.value.saved == place
+    monkeypatch.undo()
+    same(al.sweep(file, out=place, workers=0), undisturbed)
+
+
+@pytest.mark.parametrize("name", ["nasty", "nasty_arrays"])
+def test_points_that_raise_hang_or_crash_are_found_and_the_rest_completes(
+    functions, tmp_path, name
+):
+    options = {
+        "grid": {"i": range(9)},
+        "paths": [str(functions)],
+        "batching": "each" if name == "nasty" else "arrays",
+        "batch": 9,
+        "out": tmp_path / "out",
+        "workers": 0,
+    }
+    dataset = al.sweep(f"pointy:{name}", timeout=0.5, **options)
+    values = dataset["value" if name == "nasty" else "x"]
+    assert dataset.status.values.tolist() == [0, 0, 1, 0, 0, 2, 0, 3, 0]
+    np.testing.assert_array_equal(values.isnull(), dataset.status != 0)
+    good = values.dropna("i")
+    np.testing.assert_array_equal(good, good.i / 7)
+    rows = sweeps.failures(dataset)
+    assert [row.settings for row in rows] == [{"i": 2}, {"i": 5}, {"i": 7}]
+    assert [row.status for row in rows] == ["failed", "timeout", "died"]
+    assert "ValueError: not two (pointy.py:" in rows[0].error
+    assert "0.5 s" in rows[1].error
+    assert "exit code 3" in rows[2].error
+    # finished means finished: nothing is computed again unless it is asked for
+    before = time.monotonic()
+    same(al.sweep(f"pointy:{name}", timeout=0.5, **options), dataset)
+    assert time.monotonic() - before < 0.4
+    assert sweeps.status(tmp_path / "out").failed == 3
+
+
+def test_failed_points_are_computed_again_when_asked_for(functions, tmp_path):
+    marker = tmp_path / "there"
+    (functions / "moody.py").write_text(
+        "from pathlib import Path\n\n\ndef point(i, marker):\n"
+        "    if i == 1 and not Path(marker).exists():\n        raise OSError('not yet')\n"
+        "    return i\n"
+    )
+    arguments = {
+        "settings": {"marker": str(marker)},
+        "grid": {"i": range(3)},
+        "paths": [str(functions)],
+        "out": tmp_path / "out",
+        "workers": 0,
+    }
+    assert al.sweep("moody:point", **arguments).status.values.tolist() == [0, 1, 0]
+    marker.touch()
+    assert al.sweep("moody:point", **arguments).status.values.tolist() == [0, 1, 0]
+    dataset = al.sweep("moody:point", retry=True, **arguments)
+    assert dataset.value.values.tolist() == [0, 1, 2]
+    assert dataset.value.dtype.kind == "i"
+    assert sweeps.failures(dataset) == []
