@@ -140,4 +140,4 @@ def _draw(dataset: xarray.Dataset, place: Path) -> list[Path]:
     from ..plotting.matplotlib_renderer import save_figure
 
     drawn = resolve(dataset.attrs["figure"])(dataset)
-    return [Path(path) for path in save_figure(drawn, place / "sweep")]
+    return [Path(path) for path in save_figure(drawn, place / "figure")]

@@ -1,6 +1,6 @@
 """A sweep's directory: what is computed in it, and one file for each finished batch.
 
-    sweep.json          the configuration, its digest, the versions it was computed with
+    manifest.json       the configuration, its digest, the versions it was computed with
     batches/0000012.npz what batch 12 gave; appears whole or not at all
     lock                who works here
     sweep.nc            the result, once all batches are there
@@ -31,7 +31,7 @@ from .parts import OK, BatchRecord, decode
 from .specification import Specification, differences
 
 RESULT = "sweep.nc"
-_MANIFEST, _BATCHES, _FORMAT = "sweep.json", "batches", 1
+_MANIFEST, _BATCHES, _FORMAT = "manifest.json", "batches", 1
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox")
 
 
@@ -123,7 +123,7 @@ class Directory:
         then = _manifest(self.path)
         if then is None:
             if _numbers(self.path):
-                allowed = "a directory with its sweep.json, or an empty one (fresh discards it)"
+                allowed = "a directory with its manifest.json, or an empty one (fresh discards it)"
                 raise InvalidArgument("out", str(self.path), allowed)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             with replacing(self.path / _MANIFEST) as temporary:
@@ -149,7 +149,7 @@ def status(directory: Path) -> Status:
     """
     manifest = _manifest(directory)
     if manifest is None:
-        raise InvalidArgument("out", str(directory), "the directory of a sweep (with sweep.json)")
+        raise InvalidArgument("out", str(directory), "the directory of a sweep (with manifest.json)")
     done = failed = finished = 0
     seconds = 0.0
     for number in _numbers(directory):

@@ -22,4 +22,5 @@ PAPER = Paper(
     experiments=collect("attnlab.papers.dohmatob2025.catalogue", "EXPERIMENTS"),
     claims="attnlab.papers.dohmatob2025.claims:CLAIMS",
     mutations="attnlab.papers.dohmatob2025.mutations:MUTATIONS",
+    sweeps=("attnlab.papers.dohmatob2025:sweeps/phase-diagram.toml",),
 )

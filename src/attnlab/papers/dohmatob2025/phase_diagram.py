@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...plotting.spec import Figure, Mark
 
 _NAMES = ("mass", "risk", "mass_at", "risk_at")
-_NARROWEST = 0.75  # least standard deviation of the informative logit, for the exact risk's lattice
+NARROWEST = 0.75  # least standard deviation of the informative logit, for the exact risk's lattice
 
 
 class PhaseConfig(Config):
@@ -58,18 +58,18 @@ def run(config: PhaseConfig) -> xarray.Dataset:
         family = oracle_family(dim)
         std = np.sqrt(noise)[:, None]
         steps = np.linspace(0.0, 1.0, config.temperatures)
-        low = _NARROWEST / (std * root)
+        low = NARROWEST / (std * root)
         tried = low * (np.maximum(reach, 1.1 * low) / low) ** steps
-        mass, risk = _mass(Sizes(dim, alphas[:, None, None], tried, std), family)
+        mass, risk = mass_and_risk(Sizes(dim, alphas[:, None, None], tried, std), family)
         risk = risk / noise[:, None]
         missing = ~np.isfinite(risk)
         least = np.argmin(np.where(missing, np.inf, risk), axis=-1)[..., None]
         most = np.argmax(np.where(missing, -np.inf, mass), axis=-1)[..., None]
         found["mass"].append(np.take_along_axis(mass, most, -1)[..., 0])
         found["risk"].append(np.take_along_axis(risk, least, -1)[..., 0])
-        reachable = (betas <= reach) & (betas * root * config.token_std >= _NARROWEST)
+        reachable = (betas <= reach) & (betas * root * config.token_std >= NARROWEST)
         kept = np.where(reachable, betas, np.nan)
-        mass, risk = _mass(Sizes(dim, alphas[:, None], kept, config.token_std), family)
+        mass, risk = mass_and_risk(Sizes(dim, alphas[:, None], kept, config.token_std), family)
         found["mass_at"].append(mass)
         found["risk_at"].append(risk / config.token_std**2)
     plane, other = ("dim", "alpha", "noise"), ("dim", "alpha", "beta")
@@ -80,12 +80,12 @@ def run(config: PhaseConfig) -> xarray.Dataset:
         "risk_at": (other, np.stack(found["risk_at"]), {"long_name": "risk/γ² at β"}),
     }
     for name, axis in (("mass", "noise"), ("mass_at", "beta")):
-        data[f"half_{name}"] = (("dim", axis), _half(alphas, data[name][1]))
+        data[f"half_{name}"] = (("dim", axis), half(alphas, data[name][1]))
     coords = {"dim": list(config.dims), "alpha": alphas, "noise": noise, "beta": betas}
     return xarray.Dataset(data, coords=coords, attrs={"token_std": config.token_std})
 
 
-def _mass(sizes: Sizes, family: Sizes) -> tuple[np.ndarray, np.ndarray]:
+def mass_and_risk(sizes: Sizes, family: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """`oracle_mass` with NaN where `L < 2` or β is NaN."""
     shape, rows = sizes.shape, sizes.rows()
     good = np.isfinite(rows[:, 2]) & (rows[:, 0] * rows[:, 1] >= math.log(2))
@@ -95,7 +95,7 @@ def _mass(sizes: Sizes, family: Sizes) -> tuple[np.ndarray, np.ndarray]:
     return mass.reshape(shape), risk.reshape(shape)
 
 
-def _half(alphas: np.ndarray, mass: np.ndarray) -> np.ndarray:
+def half(alphas: np.ndarray, mass: np.ndarray) -> np.ndarray:
     """The α at which `mass[dim, α, other]` falls through one half, linear in the log-odds between points."""
     found = np.full((mass.shape[0], mass.shape[2]), np.nan)
     for index in np.ndindex(*found.shape):
