@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from .._core.errors import InvalidArgument
 from .._core.interrupt import RunInterrupted
 from .._version import __version__
-from . import browse, check, diagnose, mutation, run, store, sweep
+from . import browse, check, diagnose, mutation, probe, run, store, sweep
 from .console import complain
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -84,6 +84,7 @@ app.command("verify")(check.verify)
 app.command("mutate")(mutation.mutate)
 app.command("report")(check.report)
 app.add_typer(store.app, name="store")
+app.command("probe")(probe.probe)
 app.command("cite")(browse.cite)
 
 

@@ -34,6 +34,10 @@ _BY_HAND = (
     _broken("parameters-vs-mlp", "checks_prompts:_STD", power(0.5), "exponent of γ in γ²/L: 1 in place of 2"),
     _broken("multi-index", "checks_prompts:_wrong_place", factor(1.5, of=0), "probability of the wrong place times 1.5"),
     _broken("multi-index", "checks_prompts:_argmax_read", sign(), "sign of what is read at the argmax"),
+    _broken("bert-probing", "linear_probing:probed", wrap(f"{_HERE}.wrong:cls_at_chance"), "probes of [CLS] at chance"),
+    _broken("bert-probing", "linear_probing:probed", wrap(f"{_HERE}.wrong:control_is_trained"), "the trained network as its own control"),
+    _broken("bert-probing", "linear_probing:exchange", factor(0.5, of="followed"), "half as many follow the exchanged word"),
+    _broken("bert-probing", "attnlab.probing.embeddings:_weights", wrap(f"{_HERE}.wrong:next_token"), "the first word in place of [CLS]"),
 )  # fmt: skip
 
 # the formulas that stand alone, each in the same three ways

@@ -41,3 +41,38 @@ def barely_trained(right: Any) -> Any:
         return right(config.model_copy(update={"steps": config.steps // 10}), *how, **more)
 
     return train
+
+
+def cls_at_chance(right: Any) -> Any:
+    """Probes of [CLS] that guess."""
+
+    def probed(config: Any) -> Any:
+        found = right(config)
+        found["accuracy"] = found.accuracy.where(found.place != "[CLS]", 0.5)
+        return found
+
+    return probed
+
+
+def control_is_trained(right: Any) -> Any:
+    """A control that is the trained network itself."""
+
+    def probed(config: Any) -> Any:
+        found = right(config)
+        found["accuracy"] = found.accuracy.where(
+            found.network != "untrained", found.accuracy.sel(network="trained", drop=True)
+        )
+        return found
+
+    return probed
+
+
+def next_token(right: Any) -> Any:
+    """The first word in place of [CLS]."""
+
+    def weights(*where: Any) -> Any:
+        selected = right(*where)
+        selected[0] = selected[0, [-1, *range(selected.shape[1] - 1)]]
+        return selected
+
+    return weights
