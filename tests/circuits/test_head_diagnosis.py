@@ -125,7 +125,7 @@ def test_groups_that_cancel():
     heads = np.stack([a, -0.9 * a, b, c, -b - c, 1e-3 * a, -1e-3 * a])
 
     def found(**more):
-        told = {"threshold": 0.1, "dummy": 0.1, "largest": 4, **more}
+        told = {"threshold": 0.1, "dummy": 0.1, "largest": 5, **more}
         return zero_sum_groups(heads @ heads.T, **told)
 
     groups = found()

@@ -137,6 +137,13 @@ CASES = {
         {},
         {"causal": True, "scale": 1.0},
     ),
+    "GPT-2, scaled by layer": (
+        gpt2,
+        {"n_head": HEADS, "scale_attn_by_inverse_layer_idx": True},
+        {},
+        {},
+        {"causal": True, "by_layer": True},
+    ),
     "Llama": (
         llama,
         LLAMA | {"model_type": "llama", "rope_theta": 100.0},
@@ -190,7 +197,10 @@ def test_the_layer_from_its_circuits_gives_what_the_original_gives(tmp_path, x, 
         assert (layer.layer, layer.n_heads, layer.head_dim, layer.width) == (i, HEADS, DIM, WIDTH)
         assert layer.causal in (None, reads["causal"])
         mask = "causal" if reads["causal"] else "full"
-        expected = original(w, x, **reads)
+        known = {name: value for name, value in reads.items() if name != "by_layer"}
+        if "by_layer" in reads:
+            known["scale"] = DIM**-0.5 / (i + 1)
+        expected = original(w, x, **known)
         np.testing.assert_allclose(layer.attend(x, mask), expected, atol=1e-6)
         if layer.causal is not None:
             np.testing.assert_array_equal(layer.attend(x), layer.attend(x, mask))
