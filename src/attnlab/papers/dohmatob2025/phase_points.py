@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...plotting.spec import Figure
 
 
-def attention(dim: int, alpha: Any, beta: Any, token_std: Any = math.sqrt(0.5)) -> dict[str, Any]:
+def attention(dim: int, alpha: Any, beta: Any, token_std: Any = 0.5**0.5) -> dict[str, Any]:
     """`mass` = E p of the oracle and its `risk`/γ², at arrays of `α = log L / d` and `β`; one `d`.
 
     NaN where `L < 2`, and where `β` is so large or small at this `d` that the exact risk does not

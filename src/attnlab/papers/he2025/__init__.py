@@ -22,4 +22,5 @@ PAPER = Paper(
     experiments=collect("attnlab.papers.he2025.catalogue", "EXPERIMENTS"),
     claims="attnlab.papers.he2025.claims:CLAIMS",
     mutations="attnlab.papers.he2025.mutations:MUTATIONS",
+    sweeps=("attnlab.papers.he2025:sweeps/heads-length-dimension.toml",),
 )

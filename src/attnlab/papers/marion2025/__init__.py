@@ -18,4 +18,5 @@ PAPER = Paper(
     experiments=collect("attnlab.papers.marion2025.catalogue", "EXPERIMENTS"),
     claims="attnlab.papers.marion2025.claims:CLAIMS",
     mutations="attnlab.papers.marion2025.mutations:MUTATIONS",
+    sweeps=("attnlab.papers.marion2025:sweeps/basins.toml",),
 )
