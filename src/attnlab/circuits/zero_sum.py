@@ -1,6 +1,6 @@
 """Groups of heads whose outputs cancel: `Σ OV^h` small against `Σ |OV^h|`.
 
-Source: Observation of Section 3 in he2025, for two heads of one layer; `docs/theory/head-circuits`.
+Source: Section 3 of he2025, where they are the heads of one layer; `docs/theory/head-circuits`.
 """
 
 from __future__ import annotations

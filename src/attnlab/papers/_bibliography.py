@@ -39,6 +39,13 @@ _REFERENCES = {
   year    = {1981},
   doi     = {10.1103/PhysRevB.24.2613}
 }""",
+    "elhage2021": """\
+@article{elhage2021,
+  title   = {A Mathematical Framework for Transformer Circuits},
+  author  = {Elhage, Nelson and Nanda, Neel and Olsson, Catherine and others},
+  journal = {Transformer Circuits Thread},
+  year    = {2021}
+}""",
     "hoyer2017": """\
 @article{hoyer2017,
   title   = {xarray: {N-D} labeled arrays and datasets in {Python}},
@@ -90,6 +97,14 @@ _REFERENCES = {
   journal = {arXiv:2402.09983},
   year    = {2024}
 }""",
+    "roy2007": """\
+@inproceedings{roy2007,
+  title     = {The effective rank: a measure of effective dimensionality},
+  author    = {Roy, Olivier and Vetterli, Martin},
+  booktitle = {15th European Signal Processing Conference},
+  pages     = {606--610},
+  year      = {2007}
+}""",
     "stein1981": """\
 @article{stein1981,
   title   = {Estimation of the mean of a multivariate normal distribution},
@@ -100,6 +115,13 @@ _REFERENCES = {
   pages   = {1135--1151},
   year    = {1981},
   doi     = {10.1214/aos/1176345632}
+}""",
+    "su2021": """\
+@article{su2021,
+  title   = {{RoFormer}: enhanced transformer with rotary position embedding},
+  author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and Liu, Yunfeng},
+  journal = {arXiv:2104.09864},
+  year    = {2021}
 }""",
 }
 
@@ -125,6 +147,7 @@ _BEHIND = {
     "transverse_stability": ("marion2025",),
     "empirical_gradient_descent": ("marion2025", "absil2008"),
     "best_linear_predictor": ("marion2025",),
+    "diagnose_heads": ("elhage2021", "roy2007", "he2025"),
     "train": ("marion2025", "jax2018", "kidger2021equinox"),
 }
 
