@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-FUNCTIONS = '''
+FUNCTIONS = """
 import os
 import time
 
@@ -40,7 +40,7 @@ def draw(a, key):
     import jax
 
     return a + jax.random.normal(key)
-'''
+"""
 
 
 @pytest.fixture(scope="session")

@@ -89,15 +89,18 @@ class Directory:
         with replacing(self.path / _BATCHES / f"{number:07d}.npz") as temporary:
             temporary.write_bytes(data)
 
-    def finished(self, *, but_failed: bool = False) -> set[int]:
-        """Numbers of the finished batches; without those that have failed points if so wished. A
-        damaged file counts as missing."""
-        found = set(_numbers(self.path))
-        if but_failed:
-            for number in sorted(found):
-                record = self.read(number)
-                if record is None or record.errors:
-                    found.discard(number)
+    def finished(self) -> list[int]:
+        """Numbers of the batches whose files are there."""
+        return _numbers(self.path)
+
+    def sound(self, *, but_failed: bool = False) -> set[int]:
+        """Those of them that can be read; without those that have failed points if so wished.
+        Damaged files are removed."""
+        found = set()
+        for number in self.finished():
+            record = self.read(number)
+            if record is not None and not (but_failed and record.errors):
+                found.add(number)
         return found
 
     def read(self, number: int) -> BatchRecord | None:
@@ -149,7 +152,9 @@ def status(directory: Path) -> Status:
     """
     manifest = _manifest(directory)
     if manifest is None:
-        raise InvalidArgument("out", str(directory), "the directory of a sweep (with manifest.json)")
+        raise InvalidArgument(
+            "out", str(directory), "the directory of a sweep (with manifest.json)"
+        )
     done = failed = finished = 0
     seconds = 0.0
     for number in _numbers(directory):

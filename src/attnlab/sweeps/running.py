@@ -101,7 +101,7 @@ def sweep(
     with _place(out) as path, Directory(path, specification, fresh=fresh) as directory:
         start, began = time.perf_counter(), datetime.datetime.now(datetime.UTC)
         _compute(specification, directory, scheduler, count, retry, kept=out is not None)
-        dataset = assemble(specification, directory.read, sorted(directory.finished()))
+        dataset = assemble(specification, directory.read, directory.finished())
         provenance = records.provenance(specification.configuration(brief=True))
         provenance |= {"started": began.isoformat(timespec="seconds"), "seed_rule": SEED_RULE}
         provenance = records.finish(provenance, time.perf_counter() - start)
@@ -144,7 +144,7 @@ def _compute(
 ) -> None:
     """Computes the batches that are missing."""
     plan, progress = specification.plan, current_progress()
-    there = directory.finished(but_failed=retry)
+    there = directory.sound(but_failed=retry)
     missing = [number for number in range(plan.batches) if number not in there]
     if not missing:
         return

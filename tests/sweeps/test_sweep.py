@@ -1,0 +1,233 @@
+"""What a sweep computes, its labels, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+import attnlab as al
+from attnlab import records, sweeps
+from attnlab.sweeps.targets import point_key
+
+TASK = {"kind": "SingleLocation", "dim": 100, "length": 10}
+POINTWISE = {"kind": "PointwiseAttention", "activation": "erf"}
+
+
+def pointy(functions, name, **options):
+    return al.sweep(f"pointy:{name}", paths=[str(functions)], workers=0, **options)
+
+
+def test_a_grid_a_zip_and_seeds_become_labelled_dimensions(functions):
+    dataset = pointy(
+        functions,
+        "plain",
+        grid={"i": [3, 1]},
+        zip={"dim": "pair", "wait": [0.0, 0.001]},
+    )
+    assert dataset.x.dims == ("i", "pair")
+    assert dataset.v.dims == ("i", "pair", "k")
+    assert dataset.i.values.tolist() == [3, 1]
+    assert dataset.wait.dims == ("pair",)
+    np.testing.assert_array_equal(dataset.x.sel(i=1), [1 / 7, 1 / 7])
+    np.testing.assert_array_equal(dataset.v.sel(i=3).isel(pair=0), [1.0, 3 / 11])
+    listed = pointy(functions, "plain", points=[{"i": 4, "wait": 0.0}, {"i": 2, "wait": 0.0}])
+    assert listed.x.dims == ("point",)
+    np.testing.assert_array_equal(listed.x, [4 / 7, 2 / 7])
+    provenance = records.provenance_of(dataset)
+    assert provenance["config"]["target"] == "pointy:plain"
+    assert provenance["config"]["swept"][0] == {"dim": "i", "settings": {"i": [3, 1]}}
+
+
+def test_compiled_calls_agree_with_single_ones(functions):
+    grid = {"a": {"linspace": [0, 1, 5]}, "b": [1.0, 2.0]}
+    each = pointy(functions, "curve", grid=grid, settings={"n": 3})
+    options = {"static": ["n"], "batching": "vmap"}
+    together = pointy(functions, "curve", grid=grid, settings={"n": 3}, **options)
+    np.testing.assert_allclose(together.z, each.z, rtol=2e-7)
+    np.testing.assert_allclose(together.z, np.exp(-each.a) * each.b, rtol=1e-15)
+    # own dimensions of different lengths: the longest counts
+    ragged = pointy(functions, "curve", grid=grid | {"n": [2, 3]}, **options)
+    np.testing.assert_array_equal(ragged.v.sel(n=3), together.v)
+    assert np.isnan(ragged.v.sel(n=2).values[..., 2]).all()
+    assert (ragged.status == 0).all()
+
+
+def test_a_points_key_depends_on_its_own_settings_and_the_seed_alone(functions):
+    few = pointy(functions, "draw", grid={"a": [0.0, 1.0]})
+    many = pointy(functions, "draw", grid={"a": [5.0, 1.0, 0.0]})
+    np.testing.assert_array_equal(many.value.sel(a=few.a), few.value)
+    other = pointy(functions, "draw", grid={"a": [0.0, 1.0]}, seed=1)
+    assert (other.value != few.value).all()
+    import jax
+
+    expected = jax.random.normal(point_key(0, {"a": 1.0}))
+    assert float(few.value.sel(a=1.0)) == float(1.0 + expected)
+
+
+def test_risks_are_those_of_population_risk():
+    dataset = al.sweep(
+        "risk",
+        task=TASK,
+        student=POINTWISE,
+        overlaps={"nu": 0.9, "eta": 0.1},
+        quantities=["risk", "error", "components", "gradient"],
+        grid={
+            "student.scale": {"geomspace": [0.05, 2, 4]},
+            "overlaps.kappa": [0.2, 0.5],
+            "task.noise_std": [0.0, 0.3],
+        },
+        workers=0,
+    )
+    assert dataset.risk.dims == ("scale", "kappa", "noise_std")
+    for at in ({"scale": 0, "kappa": 1, "noise_std": 1}, {"scale": 3, "kappa": 0, "noise_std": 0}):
+        point = dataset.isel(at)
+        task = al.SingleLocation(100, 10, noise_std=float(point.noise_std))
+        risk = al.population_risk(task, al.PointwiseAttention("erf", float(point.scale)))
+        overlaps = al.Overlaps(float(point.kappa), 0.9, eta=0.1)
+        np.testing.assert_allclose(point.risk, risk(overlaps), rtol=1e-14)
+        np.testing.assert_allclose(point.d_theta, risk.gradient(overlaps).theta, rtol=1e-12)
+        np.testing.assert_allclose(point.bulk_variance, risk.components(overlaps).bulk_variance)
+        assert float(point.error) > 0
+
+
+def test_risks_of_other_students_and_theories():
+    softmax = al.sweep(
+        "risk",
+        task={"kind": "SingleLocation", "dim": 50},
+        student={"kind": "SoftmaxAttention"},
+        quantities=["risk"],
+        zip={"task.log_length": [3.0, 8.0], "student.inverse_temperature": [0.5, 1.2]},
+        grid={"task.dim": [50, 60]},
+        workers=0,
+    )
+    assert softmax.risk.dims == ("dim", "log_length")
+    student = al.SoftmaxAttention(1.2)
+    exact = al.population_risk(al.SingleLocation(60, log_length=8.0), student)
+    np.testing.assert_allclose(softmax.risk.isel(dim=1, log_length=1), exact.teacher, rtol=1e-12)
+    heads = al.sweep(
+        "risk",
+        task={"kind": "InContextRegression", "length": 40, "dim": 5},
+        student={"kind": "KernelHeads", "omega": [0.13, -0.13], "mu": [3.45, -3.45]},
+        theory="approximate",
+        quantities=["risk"],
+        grid={"student.mu.0": [3.0, 3.45]},
+        workers=0,
+    )
+    from attnlab.theory import approximate_risk
+
+    task = al.InContextRegression(5, 40)
+    expected = approximate_risk(task, al.KernelHeads([0.13, -0.13], [3.0, -3.45])).value
+    np.testing.assert_allclose(heads.risk.isel({"student_mu_0": 0}), expected, rtol=1e-13)
+
+
+def test_settings_without_a_risk_fail_alone():
+    dataset = al.sweep(
+        "risk", task=TASK, student=POINTWISE, grid={"overlaps.eta": [0.0, 0.5]}, workers=0
+    )
+    assert dataset.status.values.tolist() == [0, 1]
+    (failure,) = sweeps.failures(dataset)
+    assert "Gram matrix" in failure.error
+
+
+def test_an_experiment_is_swept_over_its_settings():
+    from attnlab.papers import find_experiment
+
+    settings = {"lengths": [2, 10], "points": 3}
+    dataset = al.sweep(
+        "marion2025/oracle-risk",
+        settings=settings,
+        grid={"token_std": [0.5, 0.7]},
+        variables=["excess_risk"],
+        workers=0,
+    )
+    assert dataset.excess_risk.dims == ("token_std", "length", "dim")
+    assert set(dataset.data_vars) == {"excess_risk", "status"}
+    assert dataset.length.values.tolist() == [2, 10]
+    experiment = find_experiment("marion2025/oracle-risk")
+    alone = experiment.compute(experiment.configure("quick", settings | {"token_std": 0.7}))
+    np.testing.assert_array_equal(dataset.excess_risk.sel(token_std=0.7), alone.excess_risk)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": "marion2025/no-such"}, "a TOML file or one of"),
+        ({"target": "marion2025/no-such", "grid": {"i": [1]}}, "experiment id"),
+        ({"target": "he2025/true-minimiser", "grid": {"no_such": [1]}}, "one of these"),
+        ({"target": "he2025/true-minimiser", "grid": {"noise_var": [0.1, -1]}}, "noise_var"),
+        ({"target": "pointy:no_such", "grid": {"i": [1]}}, "a name that pointy defines"),
+        ({"target": "no_such_module:f", "grid": {"i": [1]}}, "importable"),
+        ({"target": "pointy:plain", "grid": {"j": [1]}}, "one of i, wait"),
+        ({"target": "pointy:plain", "grid": {"wait": [1]}}, "i is missing"),
+        ({"target": "pointy:plain", "grid": {"i": [1]}, "timeout": 0}, "timeout"),
+        ({"target": "pointy:plain", "grid": {"i": [1]}, "batch": 0}, "batch"),
+        ({"target": "pointy:plain", "grid": {"i": [1]}, "batching": "all"}, "batching"),
+        ({"target": "pointy:plain", "grid": {"i": [1]}, "nonsense": 1}, "argument"),
+        ({"target": "pointy:plain"}, "something to vary"),
+        ({"target": "pointy:plain", "grid": {"i": [1]}, "zip": {"i": [1]}}, "in one place"),
+        ({"target": "risk", "grid": {"task.dim": [1]}}, "task.kind"),
+        ({"target": "risk", "task": TASK, "student": POINTWISE, "grid": {"task.di": [3]}}, "dim"),
+        ({"target": "risk", "task": TASK, "student": POINTWISE, "grid": {"kappa": [3]}}, "swept"),
+        ({"target": "pointy:plain", "grid": {"i": [1]}, "scheduler": "tcp://127.0.0.1:9"}, "Dask"),
+    ],
+)
+def test_what_is_refused_before_anything_is_computed(functions, arguments, message, monkeypatch):
+    from attnlab.sweeps import cluster
+
+    monkeypatch.setattr(cluster, "_CONNECT", "0.2s")
+    with pytest.raises(al.InvalidArgument, match=message):
+        al.sweep(workers=0, paths=[str(functions)], **arguments)
+
+
+def test_a_change_of_settings_is_noticed_and_can_be_discarded(functions, tmp_path):
+    options = {"out": tmp_path / "out"}
+    pointy(functions, "plain", grid={"i": [0, 1]}, **options)
+    with pytest.raises(al.InvalidArgument, match=r"swept i: settings.i was \[0, 1\], is \[0, 2\]"):
+        pointy(functions, "plain", grid={"i": [0, 2]}, **options)
+    with pytest.raises(al.InvalidArgument, match="settings.wait was null, is 0.0"):
+        pointy(functions, "plain", grid={"i": [0, 1]}, settings={"wait": 0.0}, **options)
+    dataset = pointy(functions, "plain", grid={"i": [0, 2]}, fresh=True, **options)
+    np.testing.assert_array_equal(dataset.x, [0, 2 / 7])
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["points"] == 2
+    # a damaged batch is computed again
+    (batch,) = (p for p in (tmp_path / "out" / "batches").iterdir() if p.name == "0000001.npz")
+    batch.write_bytes(batch.read_bytes()[:-30])
+    assert sweeps.status(tmp_path / "out").done == 1
+    same = pointy(functions, "plain", grid={"i": [0, 2]}, **options)
+    assert same.identical(dataset.assign_attrs(same.attrs))
+    assert sweeps.status(tmp_path / "out").done == 2
+
+
+def test_a_function_of_this_process(tmp_path):
+    def power(x, n):
+        return x**n
+
+    dataset = al.sweep(power, grid={"x": [2.0, 3.0], "n": [1, 2]}, workers=0)
+    np.testing.assert_array_equal(dataset.value, [[2, 4], [3, 9]])
+
+
+def test_ready_sweeps_are_well_formed():
+    from attnlab.sweeps.specification import specify
+
+    names = sweeps.ready()
+    assert {"dohmatob2025/phase-diagram", "marion2025/basins"} <= set(names)
+    for name in names:
+        full, quick = (specify(**sweeps.read(name, quick=q)) for q in (False, True))
+        assert full.plan.size > 10 * quick.plan.size
+        assert full.about["expected"]
+    assert specify(**sweeps.read("dohmatob2025/phase-diagram")).plan.shape == (3, 200, 200)
+
+
+def test_files_that_are_no_sweeps(toml, tmp_path):
+    for text, message in (
+        ("target = ", "TOML"),
+        ("targt = 'x'", "did you mean 'target'"),
+        ("title = 'x'", "target"),
+    ):
+        with pytest.raises(al.InvalidArgument, match=message):
+            al.sweep(toml("wrong", text))
+    with pytest.raises(al.InvalidArgument, match="a TOML file"):
+        al.sweep(tmp_path / "missing.toml")
+    with pytest.raises(al.InvalidArgument, match="nearest: dohmatob2025/phase-diagram"):
+        al.sweep("dohmatob2025/phase-diagrams")
