@@ -130,6 +130,11 @@ def test_unsound_directories(directory):
     refusal(directory, "model.safetensors", "pytorch_model.bin")
 
 
+def test_names_that_would_write_on_a_terminal(tmp_path):
+    np.savez(tmp_path / "w.npz", **{"a\x1b[2J": np.ones(1)})
+    refusal(tmp_path / "w.npz", "printable", "\\x1b")
+
+
 def test_missing_files_and_other_kinds(tmp_path):
     refusal(tmp_path / "nothing.npz", "existing")
     (tmp_path / "notes.txt").write_text("hello")

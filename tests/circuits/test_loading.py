@@ -91,6 +91,13 @@ def gpt2(i, w):
     return {stem + name: x for name, x in zip(names, (fused, biases, w["o"], w["bo"]))}
 
 
+def nano_gpt(i, w):
+    """GPT-2's names for linear layers of PyTorch, without biases."""
+    stem = f"_orig_mod.transformer.h.{i}.attn."
+    fused = np.concatenate([w[n].T for n in "qkv"])
+    return {f"{stem}c_attn.weight": fused, f"{stem}c_proj.weight": w["o"].T}
+
+
 def torch_encoder(i, w):
     stem = f"layers.{i}.self_attn."
     fused, biases = (
@@ -137,6 +144,7 @@ CASES = {
         {},
         {"causal": True, "scale": 1.0},
     ),
+    "nano": (nano_gpt, {}, {"biases": False}, {"heads": HEADS}, {"causal": True}),
     "GPT-2, scaled by layer": (
         gpt2,
         {"n_head": HEADS, "scale_attn_by_inverse_layer_idx": True},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,6 +45,7 @@ def read_attention(weights: Weights, layout: Layout, layer: int) -> AttentionWei
     """The attention of one layer; raises `InvalidArgument` where shapes do not fit together."""
     if layer not in layout.layers:
         raise InvalidArgument("layer", layer, f"one of the file's, {_ranges(layout.layers)}")
+    layout = _fused_convention(weights, layout, layer)
     arrays, biases = _separate(weights, layout, layer)
     rows = _is_row(arrays, layout)
     if rows:
@@ -88,8 +89,32 @@ def read_attention(weights: Weights, layout: Layout, layer: int) -> AttentionWei
 
 def convention_of(weights: Weights, layout: Layout) -> Convention:
     """`"row"` or `"column"`: the layout's, or what the shapes tell. Raises `InvalidArgument`."""
+    layout = _fused_convention(weights, layout, layout.layers[0])
     arrays, _ = _separate(weights, layout, layout.layers[0])
     return "row" if _is_row(arrays, layout) else "column"
+
+
+def _fused_convention(weights: Weights, layout: Layout, layer: int) -> Layout:
+    """With three in one array the long side is the inner one, whatever follows later."""
+    if layout.qkv is None or layout.convention is not None:
+        return layout
+    fused, output = (
+        weights.shape(name.replace("{layer}", str(layer))) for name in (layout.qkv, layout.output)
+    )
+    if len(fused) != 2 or len(output) != 2:
+        raise _unfit(weights, layer, f"qkv has shape {fused}, the output {output}")
+    fits = []
+    # (inner, width) of the fused array, and the inner side of the output
+    for name, (inner, width), sides in (
+        ("column", fused, output),
+        ("row", fused[::-1], output[::-1]),
+    ):
+        if width == sides[0] and sides[1] < inner <= 3 * sides[1]:
+            fits.append(name)
+    if len(fits) != 1:
+        told = f"the shapes {fused} and {output} do not tell which"
+        raise InvalidArgument("convention", None, f"'row' (z W) or 'column' (W z); {told}")
+    return replace(layout, convention=fits[0])  # type: ignore[arg-type]
 
 
 def _separate(
@@ -111,8 +136,6 @@ def _separate(
         fused = _array(weights, layout.qkv, layer)
         if fused.ndim != 2:
             raise _unfit(weights, layer, f"qkv has shape {fused.shape}")
-        if layout.convention is None:
-            raise InvalidArgument("convention", None, "'row' or 'column' for weights in one array")
         axis = 1 if layout.convention == "row" else 0
         pieces = _split(weights, layout, layer, fused, axis)
         arrays |= dict(zip(("query", "key", "value"), pieces))

@@ -39,8 +39,7 @@ FAMILIES = (
         qkv="h.{layer}.attn.c_attn.weight",
         qkv_bias="h.{layer}.attn.c_attn.bias",
         output="h.{layer}.attn.c_proj.weight",
-        output_bias="h.{layer}.attn.c_proj.bias",
-        convention="row",
+        output_bias="h.{layer}.attn.c_proj.bias",  # row-wise in GPT-2 itself, not in all its kin
         causal=True,
         family="GPT-2",
     ),

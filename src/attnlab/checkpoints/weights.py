@@ -44,6 +44,9 @@ class Weights(Mapping[str, np.ndarray]):
         self.config = dict(config)
         self.metadata = dict(contents.metadata)
         self._entries = contents.entries
+        for name in self._entries:
+            if not name.isprintable():  # it could write anything on a terminal
+                raise InvalidArgument("path", str(path), f"of printable names; {name!r} is not")
 
     def __getitem__(self, name: str) -> np.ndarray:
         self._known(name)

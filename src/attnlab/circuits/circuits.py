@@ -156,7 +156,7 @@ class Circuits:
 def check_circuits(circuits: Any) -> Circuits:
     """`circuits` if they are; raises `InvalidArgument`."""
     if not isinstance(circuits, Circuits):
-        allowed = "attnlab Circuits, such as extract(layer) gives"
+        allowed = "attnlab Circuits, such as extract(layer) gives; for heads of a model see diagnose_heads"
         raise InvalidArgument("circuits", circuits, allowed)
     return circuits
 
