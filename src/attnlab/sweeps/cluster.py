@@ -70,7 +70,7 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
                     threads_per_worker=1,
                     processes=True,
                     memory_limit=0,
-                    dashboard_address=None,
+                    dashboard_address=":0",
                     silence_logs=logging.CRITICAL,
                 )
             )

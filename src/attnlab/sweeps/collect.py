@@ -50,7 +50,7 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
     plan, numbers = specification.plan, list(numbers)
     found, failures = _survey(specification, read, numbers)
     status = np.full(plan.size, MISSING, np.int8)
-    arrays = {name: _empty(variable, plan.size) for name, variable in found.items()}
+    arrays = {n: _empty(v, plan.size) for n, v in found.items() if not v.coordinate}
     for number in numbers:
         record = read(number)
         if record is None:
