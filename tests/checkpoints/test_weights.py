@@ -163,13 +163,22 @@ def test_a_header_of_absurd_size(tmp_path):
     refusal(path, "header too large")
 
 
-def test_a_broken_array_in_an_archive(tmp_path):
+@pytest.mark.parametrize(("save", "place"), [(np.savez, 4000), (np.savez_compressed, 300)])
+def test_a_broken_array_in_an_archive(tmp_path, save, place):
     path = tmp_path / "w.npz"
-    np.savez(path, x=np.ones(1000))
+    save(path, x=np.arange(1000.0))
     data = bytearray(path.read_bytes())
-    data[4000] ^= 1
+    data[place : place + 8] = b"\xff" * 8
     path.write_bytes(data)
-    refusal(path, "complete", "x.npy")
+    refusal(path, "complete")
+
+
+def test_a_broken_header_of_an_array(tmp_path):
+    np.save(tmp_path / "w.npy", np.ones(3))
+    data = (tmp_path / "w.npy").read_bytes()
+    for place, put in ((10, b"((("), (5, b"\xff"), (6, b"\x05"), (20, b"\x00")):
+        (tmp_path / "w.npy").write_bytes(data[:place] + put + data[place + len(put) :])
+        refusal(tmp_path / "w.npy", "complete NumPy array")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

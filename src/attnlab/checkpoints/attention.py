@@ -145,6 +145,9 @@ def _separate(
                 raise _unfit(weights, layer, f"the bias of qkv has shape {biases['qkv'].shape}")
             pieces = np.split(biases.pop("qkv"), cuts[:-1])
             biases |= dict(zip(("query", "key", "value"), pieces))
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if any(len(shape) not in (2, 3) or 0 in shape for shape in shapes.values()):
+        raise _unfit(weights, layer, f"the shapes are {shapes}")
     return arrays, biases
 
 
@@ -209,8 +212,6 @@ def _consistent(arrays: dict[str, np.ndarray], rows: bool) -> bool:
 def _sizes(weights: Weights, arrays: dict[str, np.ndarray], layout: Layout, layer: int) -> _Sizes:
     shapes = {name: array.shape for name, array in arrays.items()}
     unfit = _unfit(weights, layer, f"the shapes (out, in) are {shapes}")
-    if any(len(shape) not in (2, 3) or 0 in shape for shape in shapes.values()):
-        raise unfit
     width = shapes["query"][-1]
     if any(shapes[n][-1] != width for n in ("key", "value")) or shapes["output"][-2] != width:
         raise unfit

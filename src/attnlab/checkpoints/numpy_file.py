@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
+import zlib
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +16,11 @@ from .entry import Contents, Entry, refuse
 
 # An entry that grows by more than this when unpacked is taken for an attack on the memory.
 _LARGEST_GROWTH, _HARMLESS_BYTES = 200, 2**28
-_ERRORS = (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError)
+# What NumPy, zipfile and zlib raise when they are led astray by broken bytes.
+_ERRORS = (
+    *(OSError, ValueError, EOFError, KeyError, TypeError, OverflowError, RuntimeError, SyntaxError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 def read_npy(path: Path) -> Contents:
@@ -55,7 +61,7 @@ def read_npz(path: Path) -> Contents:
                 entries[name] = Entry(shape, partial(_read, path, item.filename))
     except InvalidArgument:
         raise
-    except (zipfile.BadZipFile, *_ERRORS) as error:
+    except _ERRORS as error:
         raise refuse(path, "a complete NumPy archive without Python objects", error) from None
     return Contents(entries, metadata)
 
@@ -79,5 +85,5 @@ def _read(path: Path, member: str) -> np.ndarray:
     try:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
             return np.lib.format.read_array(file, allow_pickle=False)
-    except (zipfile.BadZipFile, *_ERRORS) as error:
+    except _ERRORS as error:
         raise refuse(path, f"a complete NumPy archive; {member} is broken", error) from None

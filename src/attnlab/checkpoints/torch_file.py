@@ -58,7 +58,7 @@ def _is_whole_archive(path: Path) -> bool:
             return False
         with zipfile.ZipFile(path) as archive:
             packed = [x for x in archive.infolist() if x.compress_type != zipfile.ZIP_STORED]
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
         raise refuse(path, "a complete PyTorch file", error) from None
     if packed:  # PyTorch never compresses, so that it can map; a bomb would
         raise refuse(path, f"a PyTorch file; {packed[0].filename} in it is compressed")

@@ -21,7 +21,7 @@ Mask = Literal["full", "causal"]
 _LARGEST_MATRICES = 4 * 2**30  # bytes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HeadCircuits:
     """`KQ^h` and `OV^h` of one attention layer, and the two vectors that its biases leave.
 
@@ -123,7 +123,8 @@ class HeadCircuits:
         is not known here.
         """
         if self.beside:
-            raise InvalidArgument("self", self, f"without {self.beside}, which no weights tell")
+            allowed = f"a layer without {self.beside}, which no weights tell"
+            raise InvalidArgument("self", self, allowed)
         z = self._tokens(hidden)[..., None, :, :]
         if self.rotary is not None:
             w = self.weights
@@ -173,6 +174,10 @@ class HeadCircuits:
         heads = weights @ z @ np.swapaxes(self.right_ov, 1, 2) @ np.swapaxes(self.left_ov, 1, 2)
         return heads.sum(-3) + self.constant
 
+    def __repr__(self) -> str:
+        origin = f"{self.origin!r}, " if self.origin else ""
+        return f"HeadCircuits({origin}{self.n_heads} heads, width {self.width})"
+
     def _tokens(self, hidden: Any) -> np.ndarray:
         allowed = f"finite numbers of shape (..., length, {self.width})"
         try:
@@ -205,10 +210,9 @@ class HeadCircuits:
     def _check_size(self) -> None:
         size = 8 * self.n_heads * self.width**2
         if size > _LARGEST_MATRICES:
-            told = f"{self.n_heads} matrices of {self.width} × {self.width} take {size / 2**30:.0f}"
-            raise InvalidArgument(
-                "self", told + " GiB", "used by its factors, left_kq and the like"
-            )
+            told = f"used by its factors, left_kq and the like: {self.n_heads} matrices of "
+            told += f"{self.width} × {self.width} take {size / 2**30:.1f} GiB"
+            raise InvalidArgument("self", self, told)
 
 
 class ModelCircuits(Sequence[HeadCircuits]):
