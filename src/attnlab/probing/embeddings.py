@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import xarray
 
 PLACES = ("[CLS]", "informative", "other", "mean")
-_ROUND = 8  # lengths are padded up to a multiple of it: few programs, little padding
+_ROUND = 16  # lengths are padded up to a multiple of it: few programs, little padding
 
 
 def embed(encoder: Encoder, sentences: Sentences, *, batch_size: int = 64) -> xarray.Dataset:
@@ -58,6 +58,8 @@ def embed(encoder: Encoder, sentences: Sentences, *, batch_size: int = 64) -> xa
                 ]
             )  # fmt: skip
             reading = encoder.read(ids, mask, _filled(select, len(ids)))
+            if not np.isfinite(reading.states).all():
+                raise InvalidArgument("encoder", encoder.name, "one whose hidden states are finite")
             states[:, rows] = reading.states[:, : len(rows)]
             progress.advance(len(rows))
     finally:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._core.errors import InvalidArgument, check_integer
 from .bert import Reading, name_of
-from .tokens import Tokens
+from .tokens import Tokens, padded
 
 
 class TransformersEncoder:
@@ -45,14 +45,19 @@ class TransformersEncoder:
             allowed = f"an encoder that transformers can read ({error})"
             raise InvalidArgument("model", str(path), allowed) from None
         config = self._model.config
-        if getattr(config, "is_encoder_decoder", False) or getattr(config, "is_decoder", False):
-            raise InvalidArgument("model", str(path), "an encoder, whose tokens see all others")
+        allowed = "an encoder, whose tokens see all others"
+        if getattr(config, "is_encoder_decoder", False):
+            raise InvalidArgument("model", str(path), allowed)
         self.name = name_of(path, self._model.config.to_dict())
         self.n_layers = int(config.num_hidden_layers)
         self.n_heads = int(config.num_attention_heads)
         self.width = int(config.hidden_size)
         offset = 2 if config.model_type in ("roberta", "xlm-roberta", "camembert") else 0
         self.max_length = int(config.max_position_embeddings) - offset
+        (some,) = self.tokens.encode(["a b"], max_length=self.max_length)
+        seen = self.read(*padded([some], len(some.ids)), np.zeros((1, 1, len(some.ids))))
+        if not np.isfinite(seen.log_attention).all():  # the first token sees itself alone
+            raise InvalidArgument("model", str(path), allowed)
 
     def untrained(self, seed: int) -> TransformersEncoder:
         """The same network as it was before any training, as `transformers` initialises it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,35 +74,42 @@ def run(config: ActivationsConfig) -> xarray.Dataset:
     `bound` is the largest absolute value of the activation at λ times the largest score of use,
     taken at 10 standard deviations.
     """
-    import jax
     import xarray
+
+    names = list(config.activations)
+    parts, teachers = zip(
+        *(_descent(config.model_copy(update={"activations": (name,)})) for name in names)
+    )
+    data = xarray.concat(parts, xarray.Variable("activation", names))
+    told = {"long_name": "risk of (k*, v*) with this activation"}
+    data["teacher"] = ("activation", teachers, told)
+    data.attrs.update(dim=config.dim, length=config.length, scale=config.scale)
+    return data
+
+
+@lru_cache(maxsize=16)
+def _descent(config: ActivationsConfig) -> tuple[xarray.Dataset, float]:
+    """Trajectories with the only activation of `config`, and the risk of its teacher; once a process
+    for equal settings, of experiment or claim."""
+    import jax
 
     from ... import dynamics
     from ...students import Overlaps, PointwiseAttention
     from ...tasks import SingleLocation
     from ...theory import population_risk
 
-    task = SingleLocation(config.dim, config.length)
-    start = Overlaps.on_manifold(jax.random.key(config.seed), config.dim, runs=config.runs)
-    parts, teachers = [], []
-    for name in config.activations:
-        student = PointwiseAttention(activation(name), config.scale)
-        risk = population_risk(task, student)
-        out = dynamics.projected_gradient_descent(
-            risk,
-            start,
-            step_size=config.step_size,
-            steps=config.steps,
-            save_every=max(1, config.steps // _SAVES),
-        )
-        parts.append(out[["kappa", "nu", "risk", "status"]])
-        teachers.append(risk.teacher)
-    names = list(config.activations)
-    data = xarray.concat(parts, xarray.Variable("activation", names))
-    told = {"long_name": "risk of (k*, v*) with this activation"}
-    data["teacher"] = ("activation", teachers, told)
-    data.attrs.update(dim=config.dim, length=config.length, scale=config.scale)
-    return data
+    risk = population_risk(
+        SingleLocation(config.dim, config.length),
+        PointwiseAttention(activation(config.activations[0]), config.scale),
+    )
+    out = dynamics.projected_gradient_descent(
+        risk,
+        Overlaps.on_manifold(jax.random.key(config.seed), config.dim, runs=config.runs),
+        step_size=config.step_size,
+        steps=config.steps,
+        save_every=max(1, config.steps // _SAVES),
+    )
+    return out[["kappa", "nu", "risk", "status"]], risk.teacher
 
 
 def figure(dataset: xarray.Dataset) -> Figure:

@@ -79,13 +79,19 @@ def figure(dataset: xarray.Dataset) -> Figure:
     x, y = dataset.angle_k.values, dataset.angle_v.values
     ticks = ((-math.pi / 2, "−π/2"), (0.0, "0"), (math.pi / 2, "π/2"))
     across, up = Axis("angle of k from k*", ticks=ticks), Axis("angle of v from v*", ticks=ticks)
-    label = "end: " + ", ".join(f"{n} {kind}" for n, kind in enumerate(KINDS))
+    label = ", ".join(f"{n} {kind}" for n, kind in enumerate(KINDS))
     panels = []
     for index in shown.tolist():
-        heat = Heat(x, y, code[index].T, "end", limits=(0.0, float(len(KINDS) - 1)))
+        heat = Heat(
+            x,
+            y,
+            code[index].T,
+            "end (numbers of the last panel)",
+            limits=(0.0, float(len(KINDS) - 1)),
+        )
         panels.append(Panel(f"λ = {scales[index]:.2g}", across, up, [heat]))
     shares = [
-        Line(scales, [float(np.mean(code[i] == n)) for i in range(len(scales))], kind, n)
+        Line(scales, [float(np.mean(row == n)) for row in code], f"{n}: {kind}", n)
         for n, kind in enumerate(KINDS)
         if np.any(code == n)
     ]
@@ -97,7 +103,7 @@ def figure(dataset: xarray.Dataset) -> Figure:
         panels=panels,
         columns=3,
         caption=(
-            f"Starts with k and v turned from k*, v* by two angles, and where they end. {label}."
+            f"Starts with k and v turned from k*, v* by two angles, and where they end: {label}."
         ),
         alt="Maps of the ends over the two angles at several scales, and the shares against λ.",
     )

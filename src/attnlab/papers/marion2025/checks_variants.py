@@ -189,13 +189,9 @@ def softmax_variant(preset: str, seed: int) -> Outcome:
     paper = preset == "paper"
     config = FullLayerConfig(
         seed=seed,
-        **(
-            _PAPER_LAYER
-            if paper
-            else {**_QUICK_LAYER, "runs": 16, "steps": 600, "learning_rate": 1e-2}
-        ),
+        **(_PAPER_LAYER if paper else _QUICK_LAYER),
     )
-    history = train_variant(config, "two vectors", saves=1)
+    history = train_variant(config, "two vectors")
     return Outcome(
         (
             _share(history, lower=0.75 if paper else 0.5),
@@ -216,7 +212,7 @@ def full_layer(preset: str, seed: int) -> Outcome:
 
     paper = preset == "paper"
     config = FullLayerConfig(
-        seed=seed, **(_PAPER_LAYER if paper else {**_QUICK_LAYER, "runs": 20, "steps": 350})
+        seed=seed, **(_PAPER_LAYER if paper else _QUICK_LAYER)
     )
     variants = ["with skip and RMS norm"]
     if paper:
@@ -224,7 +220,7 @@ def full_layer(preset: str, seed: int) -> Outcome:
     checks: list[Check] = []
     stuck = []
     for variant in variants:
-        history = train_variant(config, variant, saves=1)
+        history = train_variant(config, variant)
         prefix = f"{variant}: " if paper else ""
         checks += [_share(history, 0.5, prefix), *_alignment(history, prefix)]
         checks.append(_small_risk(history, 0.2, prefix))
@@ -242,7 +238,10 @@ def full_layer(preset: str, seed: int) -> Outcome:
     )
 
 
-_QUICK_LAYER: dict[str, Any] = {"dim": 20, "length": 6, "batch_size": 32, "learning_rate": 5e-3}
+# that of the experiment full-layer, whose training this is
+_QUICK_LAYER: dict[str, Any] = {
+    "dim": 20, "length": 6, "batch_size": 32, "learning_rate": 1e-2, "runs": 16, "steps": 600,
+}  # fmt: skip
 _PAPER_LAYER: dict[str, Any] = {"dim": 40, "length": 10, "runs": 24, "steps": 2500}
 _ZERO_RISK = 0.5  # γ²: what predicting 0 costs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ...plotting.spec import Figure, Mark
 
+_SAVES = 40
 # name -> options of TransformerLayer; None is the softmax student with two vectors
 VARIANTS: dict[str, dict[str, Any] | None] = {
     "two vectors": None,
@@ -46,8 +48,17 @@ class FullLayerConfig(Config):
         return value
 
 
-def train_variant(config: FullLayerConfig, variant: str, saves: int = 40) -> xarray.Dataset:
-    """The history of one variant: `risk`, and |cos| of where it looks with k* and reads with v*."""
+def train_variant(config: FullLayerConfig, variant: str) -> xarray.Dataset:
+    """The history of one variant: `risk`, and |cos| of where it looks with k* and reads with v*.
+
+    Trained once a process for equal settings: leave what is returned as it is.
+    """
+    return _history(config.model_copy(update={"variants": (variant,)}))
+
+
+@lru_cache(maxsize=16)
+def _history(config: FullLayerConfig) -> xarray.Dataset:
+    """The training of the only variant of `config`."""
     import jax
     import optax
 
@@ -55,14 +66,14 @@ def train_variant(config: FullLayerConfig, variant: str, saves: int = 40) -> xar
     from ...tasks import SingleLocation
 
     return train(
-        _maker(config, variant),
+        _maker(config, config.variants[0]),
         SingleLocation(config.dim, config.length),
         optimizer=optax.adam(config.learning_rate),
         steps=config.steps,
         batch_size=config.batch_size,
         key=jax.random.key(config.seed),
         runs=config.runs,
-        save_every=max(1, config.steps // saves),
+        save_every=max(1, config.steps // _SAVES),
         measure=_measure,
     ).history
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ...plotting.spec import Figure, Mark
 
+_SAVES = 40
 CASES = ("shared direction, 1 head", "own directions, 1 head", "own directions, s heads")
 
 
@@ -31,8 +33,12 @@ class SeveralTokensConfig(Config):
     runs: int = Field(10, ge=1, description="number of random starts")
 
 
-def train_case(config: SeveralTokensConfig, case: str, saves: int = 40) -> xarray.Dataset:
-    """The history of one of `CASES`: `risk`, `coverage`, `value`."""
+@lru_cache(maxsize=16)
+def train_case(config: SeveralTokensConfig, case: str) -> xarray.Dataset:
+    """The history of one of `CASES`: `risk`, `coverage`, `value`.
+
+    Trained once a process for equal settings: leave what is returned as it is.
+    """
     import jax
     import optax
 
@@ -52,7 +58,7 @@ def train_case(config: SeveralTokensConfig, case: str, saves: int = 40) -> xarra
         batch_size=config.batch_size,
         key=jax.random.key(config.seed),
         runs=config.runs,
-        save_every=max(1, config.steps // saves),
+        save_every=max(1, config.steps // _SAVES),
         measure=_measure(*task.default_directions()),
     ).history
 

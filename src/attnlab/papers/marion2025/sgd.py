@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -36,6 +37,11 @@ class StochasticConfig(DescentConfig):
 
 def run(config: StochasticConfig) -> xarray.Dataset:
     """The variables of the descent experiments, along stochastic trajectories."""
+    return _trajectories(config).copy()
+
+
+@lru_cache(maxsize=4)  # the claim about them looks at the same
+def _trajectories(config: StochasticConfig) -> xarray.Dataset:
     import jax
 
     from ... import dynamics

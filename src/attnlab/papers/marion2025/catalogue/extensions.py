@@ -20,7 +20,7 @@ EXPERIMENTS = (
         figure=f"{_ROOT}.sgd:figure",
         presets={
             "quick": {
-                "runs": 8,
+                "runs": 20,
                 "steps": 20_000,
                 "step_size": 2e-3,
                 "scale_decay": 1e-3,
@@ -47,7 +47,7 @@ EXPERIMENTS = (
         figure=f"{_ROOT}.activations:figure",
         presets={
             "quick": {
-                "runs": 6,
+                "runs": 8,
                 "steps": 3000,
                 "step_size": 4e-2,
                 "activations": ("erf", "tanh", "softsign", "2 erf"),
@@ -71,7 +71,15 @@ EXPERIMENTS = (
         run=f"{_ROOT}.several_tokens:run",
         figure=f"{_ROOT}.several_tokens:figure",
         presets={
-            "quick": {"dim": 20, "length": 6, "steps": 1000, "runs": 4, "learning_rate": 1e-2},
+            # as in the claim several-tokens: one training serves both
+            "quick": {
+                "dim": 20,
+                "length": 6,
+                "steps": 720,
+                "runs": 10,
+                "learning_rate": 1e-2,
+                "batch_size": 48,
+            },
             "paper": {"dim": 80, "length": 10, "steps": 6000, "runs": 10},
         },
         expected=(
@@ -94,9 +102,10 @@ EXPERIMENTS = (
             "quick": {
                 "dim": 20,
                 "length": 6,
-                "steps": 1000,
-                "runs": 6,
-                "learning_rate": 5e-3,
+                "steps": 600,
+                "runs": 16,
+                "learning_rate": 1e-2,
+                "batch_size": 32,
                 "variants": ("two vectors", "four matrices", "with skip and RMS norm"),
             },
             "paper": {"dim": 40, "length": 10, "steps": 6000, "runs": 10},
