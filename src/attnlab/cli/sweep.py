@@ -35,7 +35,7 @@ def sweep(
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A running Dask scheduler, instead of local ones."),
+        typer.Option(metavar="ADDRESS", help="A running Dask scheduler (tcp://host:port or its .json file)."),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which a point is given up.")

@@ -47,8 +47,8 @@ def local_workers(given: int | None) -> int:
 
 @contextmanager
 def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
-    """A Dask client: of `scheduler`, an address, a cluster or a client, or of a cluster of so many
-    processes on this machine.
+    """A Dask client: of `scheduler`, an address, a scheduler file, a cluster or a client, or of a
+    cluster of so many processes on this machine.
 
     Raises `InvalidArgument` when nobody answers at the address.
     """
@@ -76,7 +76,9 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
             )
         stack.enter_context(_quiet("distributed.client"))  # what happened is said once, by us
         try:
-            client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+            file = isinstance(address, str) and address.endswith(".json")
+            where = {"scheduler_file": address} if file else {"address": address}
+            client = distributed.Client(**where, timeout=_CONNECT, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
             allowed = f"the address of a running Dask scheduler, such as tcp://host:8786 ({text})"
