@@ -35,7 +35,9 @@ def sweep(
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="A running Dask scheduler (tcp://host:port or its .json file)."),
+        typer.Option(
+            metavar="ADDRESS", help="A running Dask scheduler (tcp://host:port or its .json file)."
+        ),
     ] = None,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which a point is given up.")
@@ -66,6 +68,7 @@ def sweep(
     if status:
         _print_status(place)
         return
+    options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
     with progress():
         dataset = sweeps.sweep(
             file,
@@ -75,7 +78,7 @@ def sweep(
             quick=quick,
             retry=retry,
             fresh=fresh,
-            **({} if timeout is None else {"timeout": timeout}),
+            **options,
         )
     _print_result(dataset, place, figure)
 

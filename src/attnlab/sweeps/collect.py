@@ -63,8 +63,7 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
                 if name not in arrays:
                     continue  # a coordinate that is the same for all points
                 array, values = arrays[name], column.values
-                place = (at, *(slice(0, size) for size in values.shape[1:]))
-                array[place] = values
+                array[at, *(slice(0, size) for size in values.shape[1:])] = values
     data: dict[str, Any] = {}
     swept, coords = plan.dims, _coordinates(specification)
     taken = {*swept, *coords, "status", "failure"}
@@ -83,9 +82,9 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
     }
     data["status"] = (swept, status.reshape(plan.shape), flags)
     if failures:
-        points, texts = zip(*sorted(failures), strict=True)
-        data["failure_point"] = ("failure", np.array(points, np.int64))
-        data["failure_error"] = ("failure", np.array(texts, np.str_))
+        failures.sort()
+        data["failure_point"] = ("failure", np.array([point for point, _ in failures], np.int64))
+        data["failure_error"] = ("failure", np.array([text for _, text in failures], np.str_))
     return xarray.Dataset(data, coords=coords)
 
 

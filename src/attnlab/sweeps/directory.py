@@ -115,7 +115,7 @@ class Directory:
 
     def _agree(self, specification: Specification) -> None:
         """Writes the manifest, or compares with the one that is there."""
-        now = {
+        now: dict[str, Any] = {
             "format": _FORMAT,
             "configuration": specification.configuration(brief=True),
             "digest": specification.digest,

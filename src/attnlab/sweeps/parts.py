@@ -157,9 +157,10 @@ def _columns(value: Any, select: Mapping[str, Any] | None) -> Iterable[tuple[str
     for name, entry in (value if isinstance(value, Mapping) else {"value": value}).items():
         if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array in a mapping
             entry = (tuple(entry.dims), entry.values)
-        dims, array = entry if isinstance(entry, tuple) and len(entry) == 2 else (None, entry)
+        named = isinstance(entry, tuple) and len(entry) == 2
+        given, array = entry if named else (None, entry)
         array = _array(str(name), array)
-        yield str(name), Column(_dims(str(name), dims, array.ndim), array[None])
+        yield str(name), Column(_dims(str(name), given, array.ndim), array[None])
 
 
 def _dims(name: str, given: Any, rank: int) -> tuple[str, ...]:

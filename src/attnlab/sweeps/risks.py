@@ -109,7 +109,7 @@ def _risk(setting: Mapping[str, Any], theory: str) -> Any:
     for section in ("task", "student"):
         arguments = dict(setting[section])
         made.append(_class(section, arguments.pop("kind"))(**arguments))
-    build = {
+    build: Any = {
         "exact": population_risk,
         "mean field": mean_field_risk,
         "approximate": approximate_risk,
@@ -133,7 +133,7 @@ def _together(group: list[tuple[int, Any, list[Any], Any]], quantities: list[str
     tree = jax.tree.structure(first)
     one = all(row[1] is first for row in group)
     numbers = group[0][2] if one else [np.stack(c) for c in zip(*(r[2] for r in rows), strict=True)]
-    risk = jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in numbers])
+    risk: Any = jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in numbers])
     states = np.zeros((count, 0)) if rows[0][3] is None else np.stack([row[3] for row in rows])
     found = _program()(risk, jnp.asarray(states), tuple(quantities), one)
     columns = {name: Column((), np.asarray(values)[: len(group)]) for name, values in found.items()}
@@ -160,7 +160,9 @@ def _program() -> Any:
                     lambda state: _quantities(risk, state, quantities), states, batch_size=_TOGETHER
                 )
             return jax.lax.map(
-                lambda pair: _quantities(*pair, quantities), (risk, states), batch_size=_TOGETHER
+                lambda pair: _quantities(pair[0], pair[1], quantities),
+                (risk, states),
+                batch_size=_TOGETHER,
             )
 
         _compiled["program"] = program

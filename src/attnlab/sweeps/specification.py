@@ -10,7 +10,7 @@ import json
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from .._core.workers import resolve
@@ -108,7 +108,8 @@ def specify(
     if timeout is not None:
         timeout = check_real("timeout", timeout, low=0.0, low_open=True)
     seed = check_integer("seed", seed, minimum=0, maximum=2**32 - 1)
-    function, source, options = None, None, {}
+    function, source = None, None
+    options: dict[str, Any] = {}
     kept = None if variables is None else _names("variables", variables)
     if isinstance(target, str) and target == "risk":
         kind, batching = "risk", "vmap"
@@ -298,7 +299,7 @@ def _brief(column: Sequence[Any]) -> Any:
     return {"number": len(column), **ends, "sha256": hashlib.sha256(text).hexdigest()}
 
 
-def _all_mappings(value: Any) -> bool:
+def _all_mappings(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
     return isinstance(value, list) and bool(value) and all(isinstance(x, Mapping) for x in value)
 
 

@@ -149,8 +149,8 @@ class Target:
 
         keep = self.options["variables"]
         if self.options["batching"] == "arrays":
-            arrays = {name: np.asarray(values) for name, values in moving.items()}
-            value = self.function(**fixed, **arrays)
+            given = {name: np.asarray(values) for name, values in moving.items()}
+            value = self.function(**fixed, **given)
             return batch_part(positions, value, keep)
         import jax
 
@@ -159,7 +159,7 @@ class Target:
         count = _rounded(len(positions), self.batch)
         rows = [min(k, len(positions) - 1) for k in range(count)]
         with float64():
-            arrays = {
+            arrays: dict[str, Any] = {
                 name: jax.numpy.asarray(
                     np.asarray([values[k] for k in rows]),
                     np.float64 if any(isinstance(v, float) for v in values) else np.int64,

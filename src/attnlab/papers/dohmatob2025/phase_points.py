@@ -34,7 +34,7 @@ def attention(dim: int, alpha: Any, beta: Any, token_std: Any = 0.5**0.5) -> dic
 
 def figure(dataset: xarray.Dataset) -> Figure:
     """For each dimension the map of the mass, with the boundaries of the limit `d → ∞`."""
-    from ...plotting.spec import Axis, Figure, Heat, Line, Panel
+    from ...plotting.spec import Axis, Figure, Heat, Line, Mark, Panel
 
     alphas, betas = dataset.alpha.values, dataset.beta.values
     x = Axis("α = log L / d", limits=(0.0, float(alphas[-1])))
@@ -46,7 +46,7 @@ def figure(dataset: xarray.Dataset) -> Figure:
     for size in np.atleast_1d(dataset.dim.values).tolist():
         mass = dataset.mass.sel(dim=size).transpose("alpha", "beta").values
         found = half(alphas, mass[None])[0]
-        marks = [
+        marks: list[Mark] = [
             Heat(alphas, betas, mass.T, "E p", limits=(0.0, 1.0)),
             Line(edge, betas, "c = ψ(β), d → ∞", "theory", dash=True),
             Line(found, betas, "E p = ½", 0),
