@@ -36,6 +36,13 @@ def curve(a, b, n=2):
     return {"z": jnp.exp(-a) * b, "v": jnp.arange(n) * a}
 
 
+def picture(dataset):
+    from attnlab.plotting import Axis, Figure, Line, Panel
+
+    line = Line(dataset["i"].values, dataset["x"].values, label="x")
+    return Figure("Sevenths", [Panel("", Axis("i"), Axis("x"), [line])])
+
+
 def draw(a, key):
     import jax
 

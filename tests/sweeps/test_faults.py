@@ -176,7 +176,7 @@ def test_ctrl_c_keeps_what_is_finished(file, tmp_path, undisturbed, monkeypatch)
             raise KeyboardInterrupt
 
     monkeypatch.setattr(directories.Directory, "write", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="interrupted with 4 of 30 points") as caught:
+    with pytest.raises(KeyboardInterrupt, match="interrupted with 6 of 30 points") as caught:
         al.sweep(file, out=place, workers=0)
     assert caught.value.saved == place
     monkeypatch.undo()

@@ -18,6 +18,7 @@ from .._core.errors import InvalidArgument, check_flag
 from .._core.interrupt import RunInterrupted
 from .._core.progress import current_progress
 from . import cluster
+from .axes import Plan
 from .collect import assemble
 from .directory import RESULT, Directory
 from .evaluator import Evaluator, run_here
@@ -148,10 +149,10 @@ def _compute(
     missing = [number for number in range(plan.batches) if number not in there]
     if not missing:
         return
-    done, failed, lost = plan.size - _points_of(plan, missing), 0, 0
+    failed, lost = 0, 0
     progress.start(specification.target, plan.size)
     try:
-        progress.advance(done)
+        progress.advance(plan.size - _points_of(plan, missing))
         with ExitStack() as stack:
             results = _results(specification, missing, scheduler, workers, stack)
             try:
@@ -161,14 +162,14 @@ def _compute(
                         continue
                     directory.write(number, data)
                     status = decode(data).status()
-                    done, failed = done + len(status), failed + int((status != OK).sum())
+                    failed += int((status != OK).sum())
                     progress.advance(len(status), note=f"{failed} failed" if failed else "")
             finally:
                 results.close()  # before the cluster is
     except KeyboardInterrupt:
-        raise _interrupted(directory, done, plan.size, kept) from None
+        raise _interrupted(directory, plan, kept) from None
     except OSError as error:
-        raise _stopped(error, directory, done, plan.size, kept) from error
+        raise _stopped(error, directory, plan, kept) from error
     finally:
         progress.stop()
     if lost:
@@ -200,23 +201,24 @@ def _results(
             yield number, run_here(target, columns, size)
 
 
-def _points_of(plan: Any, numbers: list[int]) -> int:
+def _points_of(plan: Plan, numbers: list[int]) -> int:
     return sum(len(plan.points(number)) for number in numbers)
 
 
-def _interrupted(directory: Directory, done: int, size: int, kept: bool) -> RunInterrupted:
-    told = f"interrupted with {done} of {size} points"
+def _interrupted(directory: Directory, plan: Plan, kept: bool) -> RunInterrupted:
+    told = f"interrupted with {_points_of(plan, directory.finished())} of {plan.size} points"
     interruption = RunInterrupted(None, told if kept else f"{told}, kept nowhere (no out)")
     interruption.saved = directory.path if kept else None
     return interruption
 
 
-def _stopped(error: OSError, directory: Directory, done: int, size: int, kept: bool) -> OSError:
+def _stopped(error: OSError, directory: Directory, plan: Plan, kept: bool) -> OSError:
     """The same error, with what is kept."""
     what = error.strerror or str(error)
     if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
         what = "the disk is full"
-    where = f"{done} of {size} points are kept in {directory.path}; {_KEPT_HINT}"
+    done = _points_of(plan, directory.finished())
+    where = f"{done} of {plan.size} points are kept in {directory.path}; {_KEPT_HINT}"
     text = f"{what}: {where if kept else 'nothing is kept, for want of a directory (out)'}"
     if isinstance(error, ConnectionError):
         return ConnectionError(text)
