@@ -224,14 +224,14 @@ def _start_worker() -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    with _ctrl_c_held_back(), main_hidden():
+    with ctrl_c_held_back(), main_hidden():
         process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
+def ctrl_c_held_back() -> Iterator[None]:
     """A worker inherits the blocked signal, so that Ctrl-C does not hit it while it starts; here it
     is delivered at the end of the block."""
     if not hasattr(signal, "pthread_sigmask"):

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from .._core.errors import InvalidArgument, check_integer
-from .._core.workers import main_hidden
+from .._core.workers import ctrl_c_held_back, main_hidden
 from .evaluator import run_in_worker
 
 _CONNECT = "30s"
@@ -64,8 +64,8 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
         if scheduler is None:
             # a worker must not run the calling script again, now or when it is started anew
             stack.enter_context(main_hidden())
-            address = stack.enter_context(
-                distributed.LocalCluster(
+            with ctrl_c_held_back():  # and Ctrl-C is for us, who end the workers
+                cluster = distributed.LocalCluster(
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
@@ -73,7 +73,7 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
                     dashboard_address=":0",
                     silence_logs=logging.CRITICAL,
                 )
-            )
+            address = stack.enter_context(cluster)
         stack.enter_context(_quiet("distributed.client"))  # what happened is said once, by us
         try:
             file = isinstance(address, str) and address.endswith(".json")
