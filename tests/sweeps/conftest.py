@@ -24,6 +24,10 @@ def nasty(i):
     return i / 7
 
 
+def threads(i):
+    return {"libraries": os.environ["OMP_NUM_THREADS"], "compiler": os.environ["NPROC"]}
+
+
 def nasty_arrays(i):
     for one in i:
         nasty(one)

@@ -214,6 +214,12 @@ def test_points_that_raise_hang_or_crash_are_found_and_the_rest_completes(
     assert sweeps.status(tmp_path / "out").failed == 3
 
 
+def test_a_worker_computes_on_one_thread(functions):
+    options = {"paths": [str(functions)], "workers": 0, "timeout": 60}  # in a process of its own
+    dataset = al.sweep("pointy:threads", grid={"i": [0]}, **options)
+    assert dataset.libraries.item() == dataset.compiler.item() == "1"
+
+
 def test_failed_points_are_computed_again_when_asked_for(functions, tmp_path):
     marker = tmp_path / "there"
     (functions / "moody.py").write_text(

@@ -107,7 +107,7 @@ def values_of(name: str, given: Any) -> tuple[Any, ...]:
         given = given.tolist()
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidArgument(name, given, _ALLOWED)
-    values = tuple(_plain(name, value) for value in given)
+    values = tuple(plain(name, value) for value in given)
     if not values:
         raise InvalidArgument(name, given, "at least one value")
     return values
@@ -145,7 +145,7 @@ def points_factor(given: Sequence[Mapping[str, Any]]) -> Factor:
     for row in rows:
         if set(row) != set(names):
             raise InvalidArgument("points", dict(row), f"{allowed}: {', '.join(names)}")
-    columns = tuple(tuple(_plain(name, row[name]) for row in rows) for name in names)
+    columns = tuple(tuple(plain(name, row[name]) for row in rows) for name in names)
     return Factor("point", names, columns)
 
 
@@ -185,8 +185,17 @@ def _range(name: str, given: dict[str, Any]) -> Any:
     return values.tolist()
 
 
-def _plain(name: str, value: Any) -> Any:
-    """`value` as JSON will give it back: NumPy's numbers and arrays become Python's."""
+def plain(name: str, value: Any) -> Any:
+    """`value` as JSON will give it back: NumPy's numbers and arrays become Python's. Raises
+    `InvalidArgument` for what JSON does not know."""
+    return checked_json(name, _without_numpy(value))
+
+
+def _without_numpy(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    return checked_json(name, value)
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _without_numpy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_numpy(item) for item in value]
+    return value

@@ -14,8 +14,7 @@ from typing import Any, TypeGuard
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from .._core.workers import resolve
-from ..records.provenance import checked_json
-from .axes import Factor, Plan, grid_factor, points_factor, seeds_factor, zip_factor
+from .axes import Factor, Plan, grid_factor, plain, points_factor, seeds_factor, zip_factor
 
 BATCHING = ("each", "vmap", "arrays")
 QUANTITIES = ("risk", "error", "components", "gradient")
@@ -102,7 +101,7 @@ def specify(
     """
     for name in sections:
         check_choice("argument", name, _SECTIONS)
-    fixed = dict(checked_json("settings", _mapping("settings", settings)))
+    fixed = dict(plain("settings", _mapping("settings", settings)))
     factors = _factors(grid, zip, points, seeds)
     swept = [name for factor in factors for name in factor.names]
     if timeout is not None:
@@ -113,7 +112,7 @@ def specify(
     kept = None if variables is None else _names("variables", variables)
     if isinstance(target, str) and target == "risk":
         kind, batching = "risk", "vmap"
-        fixed |= {k: checked_json(k, _mapping(k, v)) for k, v in sections.items()}
+        fixed |= {k: plain(k, _mapping(k, v)) for k, v in sections.items()}
         chosen = _names("quantities", quantities)
         for name in chosen:
             check_choice("quantities", name, QUANTITIES)
