@@ -249,5 +249,16 @@ def test_archives_that_would_fill_the_memory(tmp_path, monkeypatch):
 
 def test_without_the_packages(tmp_path, monkeypatch):
     save_file(ARRAYS, tmp_path / "w.safetensors")
+    (tmp_path / "w.pt").write_bytes(pickle.dumps({"x": 1.0}))
     monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     refusal(tmp_path / "w.safetensors", 'pip install "attnlab[probing]"')
+    refusal(tmp_path / "w.pt", 'pip install "attnlab[bert]"')
+
+
+def test_compressed_state_dicts_are_refused_before_torch_sees_them(tmp_path):
+    with zipfile.ZipFile(tmp_path / "w.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("w/data.pkl", b"\0" * 10**5)
+    refusal(tmp_path / "w.pt", "data.pkl in it is compressed")
+    (tmp_path / "w.pth").write_bytes((tmp_path / "w.pt").read_bytes()[:50])
+    refusal(tmp_path / "w.pth", "a complete PyTorch file")

@@ -1,9 +1,10 @@
-"""State dicts of PyTorch: today's archives by ourselves, files of before 2020 by PyTorch itself."""
+"""State dicts of PyTorch, loaded as weights only: a pickle that asks for anything else is refused."""
 
 from __future__ import annotations
 
 import pickle
 import warnings
+import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,38 +12,24 @@ from typing import Any
 import numpy as np
 
 from .entry import Contents, Entry, refuse
-from .torch_archive import read_torch_archive
+
+_LEVELS = ("state_dict", "model_state_dict", "model")  # where trainers put it in a larger file
 
 
 def read_torch(path: Path) -> Contents:
     """The tensors of a state dict, or of the state dict in a training file.
 
-    Nothing in the file is run. Raises `InvalidArgument`, also where PyTorch is needed and not there.
+    A file in today's format is mapped, not read. Raises `InvalidArgument`.
     """
-    try:
-        with open(path, "rb") as file:
-            start = file.read(4)
-    except OSError as error:
-        raise refuse(path, "a file that can be read", error) from None
-    if start == b"PK\x03\x04":
-        return read_torch_archive(path)
-    if not start.startswith(b"\x80"):
-        raise refuse(path, "a complete PyTorch file")
-    return _read_old(path)
-
-
-def _read_old(path: Path) -> Contents:
+    mapped = _is_whole_archive(path)
     try:
         import torch
     except ImportError:
-        allowed = (
-            'in the format of PyTorch 1.6 or newer, or read by PyTorch: pip install "attnlab[bert]"'
-        )
-        raise refuse(path, allowed) from None
+        raise refuse(path, 'read with PyTorch, which pip install "attnlab[bert]" adds') from None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on pickles of other programs, which are refused
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
+            loaded = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as error:
         reason = next((x for x in str(error).splitlines() if "global" in x.lower()), error)
         allowed = "a PyTorch file of weights only, since code in it is never run"
@@ -51,20 +38,44 @@ def _read_old(path: Path) -> Contents:
         raise
     except Exception as error:  # broken bytes lead its reader to errors of any kind
         raise refuse(path, "a complete PyTorch file", error) from None
+    tensors = _state_dict(loaded, torch.Tensor)
+    if not tensors:
+        raise refuse(path, "a state dict: names with tensors")
     return Contents(
         {
             name: Entry(tuple(tensor.shape), partial(_read, path, name, tensor))
-            for name, tensor in _state_dict(path, loaded, torch.Tensor).items()
+            for name, tensor in tensors.items()
         }
     )
 
 
-def _state_dict(path: Path, loaded: Any, kind: type) -> dict[str, Any]:
-    for level in (None, "state_dict", "model_state_dict", "model"):
-        found = loaded.get(level) if level and isinstance(loaded, dict) else loaded
-        if isinstance(found, dict) and any(isinstance(x, kind) for x in found.values()):
-            return {str(name): x for name, x in found.items() if isinstance(x, kind)}
-    raise refuse(path, "a state dict: names with tensors")
+def _is_whole_archive(path: Path) -> bool:
+    """Whether the file is of today's format, a zip archive; the older one is one pickle."""
+    try:
+        with open(path, "rb") as file:
+            zipped = file.read(4) == b"PK\x03\x04"
+        if not zipped:
+            return False
+        with zipfile.ZipFile(path) as archive:
+            packed = [x for x in archive.infolist() if x.compress_type != zipfile.ZIP_STORED]
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError) as error:
+        raise refuse(path, "a complete PyTorch file", error) from None
+    if packed:  # PyTorch never compresses, so that it can map; a bomb would
+        raise refuse(path, f"a PyTorch file; {packed[0].filename} in it is compressed")
+    return True
+
+
+def _state_dict(loaded: Any, kind: type) -> dict[str, Any]:
+    if not isinstance(loaded, dict):
+        return {}
+    found = {str(name): value for name, value in loaded.items() if isinstance(value, kind)}
+    if found:
+        return found
+    for level in _LEVELS:
+        found = _state_dict(loaded.get(level), kind)
+        if found:
+            return found
+    return {}
 
 
 def _read(path: Path, name: str, tensor: Any) -> np.ndarray:

@@ -97,8 +97,7 @@ def read_weights(path: str | os.PathLike[str]) -> Weights:
     - a `.safetensors` file,
     - a Hugging Face directory: `config.json` with `model.safetensors` or `pytorch_model.bin`,
       whole or in shards; a file of that name in such a directory counts as the directory,
-    - a PyTorch state dict, `.pt`, `.pth` or `.bin`, also inside a training file; those of before
-      PyTorch 1.6 need PyTorch,
+    - a PyTorch state dict, `.pt`, `.pth` or `.bin` (needs PyTorch),
     - a NumPy archive `.npz`, or one array `.npy`, whose name then is `arr_0`.
 
     Raises `InvalidArgument`, naming the file: missing, cut short, of another kind, with pickled
