@@ -28,7 +28,7 @@ from .._core.errors import InvalidArgument, check_integer
 from ..checkpoints import read_weights
 from .tokens import Tokens
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Any] = {
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
     "gelu_new": jax.nn.gelu,
     "gelu_pytorch_tanh": jax.nn.gelu,

@@ -105,11 +105,11 @@ def attention_masses(
 
 
 @eqx.filter_jit
-def _program(fixed: Plan, rows: Float[ArrayLike, "sizes 5"]) -> AttentionMasses:
+def _program(fixed: Plan, rows: Float[ArrayLike, "sizes 5"]) -> Any:
     return jax.lax.map(lambda row: _averages(fixed, row), rows)
 
 
-def _averages(fixed: Plan, row: Any) -> AttentionMasses:
+def _averages(fixed: Plan, row: Any) -> Any:
     size = Range(*row[:4])
     bulk = bulk_factors(fixed, size)
     ones = jnp.ones_like(bulk.x)
@@ -122,11 +122,12 @@ def _averages(fixed: Plan, row: Any) -> AttentionMasses:
         sums = jnp.flip(lattice_sums(kernel, jnp.flip(values), fixed.step))
         return jnp.sum(law * jnp.where(bulk.good, sums, jnp.nan))
 
-    return AttentionMasses(
-        mass=averaged(FIRST, whole),
-        missing=averaged(SURVIVAL, one * bulk.power),
-        mass_square=averaged(SECOND, whole),
-        missing_square=averaged(SURVIVAL, two * bulk.power + (one * bulk.root) ** 2),
-        participation=jnp.sum(two * bulk.power),
-        log_partition=log_partition(fixed, bulk),
-    )
+    found: dict[str, Any] = {
+        "mass": averaged(FIRST, whole),
+        "missing": averaged(SURVIVAL, one * bulk.power),
+        "mass_square": averaged(SECOND, whole),
+        "missing_square": averaged(SURVIVAL, two * bulk.power + (one * bulk.root) ** 2),
+        "participation": jnp.sum(two * bulk.power),
+        "log_partition": log_partition(fixed, bulk),
+    }
+    return AttentionMasses(**found)
