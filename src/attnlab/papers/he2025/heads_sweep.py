@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ...plotting.spec import Figure
 
+_LEAST_GAIN = 1e-9  # of risks that is more than rounding
 _LARGEST_SCORE = 4.0  # of |ω|√d, up to which the fixed resolution of the table is good
 
 
@@ -58,26 +59,48 @@ def _spaced(task: object, heads: int) -> tuple[float, float]:
 
 
 def figure(dataset: xarray.Dataset) -> Figure:
-    """For each dimension the share of the way to the Bayes risk against the length, by heads."""
-    from ...plotting.spec import Axis, Figure, Line, Panel
+    """The share of the way to the Bayes risk of one head and of two; what further heads gain."""
+    from ...plotting.spec import Axis, Figure, Line, Mark, Panel
 
-    lengths = dataset.length.values
-    panels = []
-    for dim in dataset.dim.values.tolist():
-        here = dataset.sel(dim=dim)
-        marks = [
-            Line(lengths, here.closed.sel(heads=count).values, f"H = {count}", number)
-            for number, count in enumerate(dataset.heads.values.tolist())
+    lengths, dims = dataset.length.values, dataset.dim.values.tolist()
+    counts = dataset.heads.values.tolist()
+    pair = 2 if 2 in counts else counts[0]
+    more = [count for count in counts if count > pair]
+    x = Axis("length L", log=True)
+
+    def gained(count: int, dim: int) -> np.ndarray:
+        risk = dataset.risk.sel(dim=dim)
+        gain = (risk.sel(heads=pair) - risk.sel(heads=count)).values
+        return np.where(gain > _LEAST_GAIN, gain, np.nan)
+
+    shares: list[Mark] = []
+    for number, dim in enumerate(dims):
+        here = dataset.closed.sel(dim=dim)
+        shares.append(Line(lengths, here.sel(heads=pair).values, f"H = {pair}, d = {dim}", number))
+        if 1 in counts and pair > 1:
+            shares.append(Line(lengths, here.sel(heads=1).values, None, number, dash=True))
+    panels = [Panel("One head (dashed), two", x, Axis("share of the way to Bayes"), shares)]
+    y = Axis(f"risk of {pair} heads − risk of H", log=True)
+    if more:
+        by_count: list[Mark] = [
+            Line(lengths, gained(count, dims[0]), f"H = {count}", number)
+            for number, count in enumerate(more)
+            if np.isfinite(gained(count, dims[0])).any()
         ]
-        x, y = Axis("length L", log=True), Axis("share of the way to Bayes", limits=(0.0, 1.0))
-        panels.append(Panel(f"d = {dim}", x, y, marks))
+        by_dim: list[Mark] = [
+            Line(lengths, gained(more[-1], dim), f"d = {dim}", number)
+            for number, dim in enumerate(dims)
+        ]
+        panels += [Panel(f"Further heads, d = {dims[0]}", x, y, by_count)]
+        panels += [Panel(f"H = {more[-1]}", x, y, by_dim)]
     return Figure(
         title="What further heads are good for",
         panels=panels,
-        columns=min(3, len(panels)),
+        columns=3,
         caption=(
-            "The least exact risk of H evenly spaced softmax heads: 0 is predicting 0, 1 the Bayes "
-            "risk. Computed, not sampled."
+            "The least exact risk of H evenly spaced softmax heads. Share: 0 is predicting 0, 1 the "
+            "Bayes risk. Gains below 1e-9 are not drawn. Computed, not sampled."
         ),
-        alt="One panel for each dimension, curves for each number of heads against the length.",
+        alt="Shares of one head and two against the length; gains of further heads on a logarithmic "
+        "axis.",
     )
