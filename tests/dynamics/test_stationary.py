@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,21 +28,25 @@ def full_hessian(risk, overlaps):
     def tangent_basis(x):
         return np.linalg.svd(x[None])[2][1:]
 
-    bases = [tangent_basis(k), tangent_basis(v)]
+    vectors, bases = np.stack([k, v]), np.stack([tangent_basis(k), tangent_basis(v)])
+    with jax.enable_x64(True):
+        slope, hessian = (np.asarray(x) for x in slope_and_hessian(risk, vectors, bases))
+    return slope, np.linalg.eigvalsh(hessian)
 
+
+@eqx.filter_jit
+def slope_and_hessian(risk, vectors, bases):
     def value(t):
         moved = []
-        for x, basis, part in zip((k, v), bases, (t[: DIM - 1], t[DIM - 1 :]), strict=True):
+        for x, basis, part in zip(vectors, bases, (t[: DIM - 1], t[DIM - 1 :]), strict=True):
             step = part @ basis
             y = x + step
             moved.append(y / jnp.sqrt(y @ y))
         k2, v2 = moved
         return risk.value_of(jnp.stack([k2[0], v2[1], v2[0], k2[1], k2 @ v2]), risk.scale)
 
-    with jax.enable_x64(True):
-        zero = jnp.zeros(2 * (DIM - 1))
-        slope = np.asarray(jax.grad(value)(zero))
-        return slope, np.linalg.eigvalsh(np.asarray(jax.hessian(value)(zero)))
+    zero = jnp.zeros(2 * (DIM - 1))
+    return jax.grad(value)(zero), jax.hessian(value)(zero)
 
 
 def test_gradients_vanish_and_signatures_match_the_whole_space(risk, points):

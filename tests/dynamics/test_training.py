@@ -34,17 +34,22 @@ def test_training_is_the_plain_loop():
     )  # fmt: skip
     assert run.history.step.values.tolist() == [0, 2, 4, 5]
     assert run.history.both.shape == (2, 4, 2)
+    optimizer = optax.adam(optax.cosine_decay_schedule(0.05, 5))
+
+    @eqx.filter_jit
+    def moved(layer, memory, key):
+        X, y, _ = TASK.sample(key, 8)
+        gradient = eqx.filter_grad(squared_error)(layer, X, y)
+        updates, memory = optimizer.update(gradient, memory)
+        return eqx.apply_updates(layer, updates), memory
+
     for i in range(2):
         init_key, data_key, test_key = jax.random.split(jax.random.fold_in(KEY, i), 3)
         layer = make(init_key)
-        optimizer = optax.adam(optax.cosine_decay_schedule(0.05, 5))
         memory = optimizer.init(eqx.filter(layer, eqx.is_inexact_array))
         test = TASK.sample(test_key, 50)
         for step in range(5):
-            X, y, _ = TASK.sample(jax.random.fold_in(data_key, step), 8)
-            gradient = eqx.filter_grad(squared_error)(layer, X, y)
-            updates, memory = optimizer.update(gradient, memory)
-            layer = eqx.apply_updates(layer, updates)
+            layer, memory = moved(layer, memory, jax.random.fold_in(data_key, step))
             if step == 1:
                 losses = (layer(test.X) - test.y) ** 2
                 np.testing.assert_allclose(run.history.risk[i, 1], losses.mean(), rtol=1e-4)

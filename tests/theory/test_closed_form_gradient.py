@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -13,16 +14,29 @@ sys.path.insert(0, str(Path(__file__).parent))
 from settings import random_setting
 
 
+@eqx.filter_jit
+def automatic_gradient(risk, state):
+    return jax.grad(lambda s: risk.value_of(s, risk.scale).sum())(state)
+
+
+@eqx.filter_jit
+def written_gradient(risk, state):
+    return risk.gradient_of(state, risk.scale)
+
+
+@eqx.filter_jit
+def written_one_by_one(risk, state):
+    return jax.vmap(lambda s: risk.gradient_of(s, risk.scale))(state)
+
+
 def test_gradient_is_that_of_the_value():
     for index in range(40):
         task, student, overlaps = random_setting(index)
         with float64():
             risk, state = to_float64((al.population_risk(task, student), overlaps.stack()))
-            automatic = jax.grad(lambda s, r=risk: r.value_of(s, r.scale).sum())(state)
-            written = risk.gradient_of(state, risk.scale)
-            one_by_one = jax.vmap(lambda s, r=risk: r.gradient_of(s, r.scale))(state)
             automatic, written, one_by_one = (
-                np.asarray(x) for x in (automatic, written, one_by_one)
+                np.asarray(of(risk, state))
+                for of in (automatic_gradient, written_gradient, written_one_by_one)
             )
         size = np.abs(automatic).max(axis=-1, keepdims=True)
         assert np.all(np.abs(automatic - written) <= 1e-11 * size)
@@ -35,9 +49,9 @@ def test_it_differentiates_further():
     with float64():
         risk = to_float64(al.population_risk(task, student))
         state = to_float64(al.Overlaps(0.4, 0.3, 0.2, -0.1, 0.25).stack())
-        hessian = jax.jacfwd(lambda s: risk.gradient_of(s, risk.scale))(state)
-        other = jax.hessian(lambda s: risk.value_of(s, risk.scale))(state)
-        in_scale = jax.jvp(lambda x: risk.gradient_of(state, x), (risk.scale,), (np.ones(()),))[1]
+        hessian = jax.jit(jax.jacfwd(lambda s: risk.gradient_of(s, risk.scale)))(state)
+        other = jax.jit(jax.hessian(lambda s: risk.value_of(s, risk.scale)))(state)
+        in_scale = jax.jit(jax.jacfwd(lambda x: risk.gradient_of(state, x)))(risk.scale)
         step = 1e-6
         up, down = (
             np.asarray(risk.gradient_of(state, risk.scale + sign * step)) for sign in (1, -1)

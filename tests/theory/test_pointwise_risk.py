@@ -43,7 +43,7 @@ def test_monte_carlo_scores_are_standard_normal():
             *(getattr(overlaps, name)[0] for name in ("kappa", "nu", "theta", "eta", "rho"))
         )
         key = jax.random.key(index)
-        mean, error = al.monte_carlo_risk(task, student, one, key=key, samples=40_000)
+        mean, error = al.monte_carlo_risk(task, student, one, key=key, samples=20_000)
         z.append(float((mean - al.population_risk(task, student)(one)) / error))
     assert stats.kstest(z, "norm").pvalue > 1e-3
     assert abs(np.mean(z)) < 4 / math.sqrt(len(z))
@@ -91,7 +91,7 @@ FUNCTIONS = {
 def brute_force(task, student, overlaps):
     """The risk from its definition: three-dimensional sums on a dense grid, nothing shared."""
     kappa, nu, theta, eta, rho = np.array(overlaps.stack())
-    z = np.linspace(-8, 8, 241)
+    z = np.linspace(-8, 8, 161)
     w = stats.norm.pdf(z) * (z[1] - z[0])
     a, s, y = (FUNCTIONS[n] for n in (student.activation.name, student.link.name, task.link.name))
     c, g, n = task.signal * math.sqrt(task.dim), task.token_std, task.length - 1
@@ -351,7 +351,7 @@ def test_a_registered_step_link_and_activation():
         al.PointwiseAttention("test-step", 0.9, "test-sign"),
         overlaps,
         key=key,
-        samples=400_000,
+        samples=100_000,
     )
     assert np.abs((risk(overlaps) - mean) / error).max() < 3.5
 

@@ -23,11 +23,11 @@ RUNS = 22
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
 # dim, length, signal, token_std, noise_std, β, student's link, task's link, sampled prompts
 TASKS = {
-    "linear": (40, 200, 0.7, 0.7, 0.2, 0.35, "linear", "linear", 2000),
-    "quadratic": (6, 3, 0.5, 0.9, 0.0, 0.9, "quadratic", "linear", 30000),
-    "tanh": (12, 1000, 1.1, 0.4, 0.3, 0.5, "tanh", "tanh", 500),
-    "relu": (9, 25, 0.9, 0.6, 0.1, 0.8, "relu", "relu", 10000),
-    "erf": (5, 2, 0.3, 1.5, 0.0, 0.4, "erf", "quadratic", 30000),
+    "linear": (40, 200, 0.7, 0.7, 0.2, 0.35, "linear", "linear", 1000),
+    "quadratic": (6, 3, 0.5, 0.9, 0.0, 0.9, "quadratic", "linear", 15000),
+    "tanh": (12, 1000, 1.1, 0.4, 0.3, 0.5, "tanh", "tanh", 250),
+    "relu": (9, 25, 0.9, 0.6, 0.1, 0.8, "relu", "relu", 5000),
+    "erf": (5, 2, 0.3, 1.5, 0.0, 0.4, "erf", "quadratic", 15000),
 }
 HUGE = oracle.Case(1000, 300.0, 0.7, 0.7, 0.1, 0.6, "linear", "linear", 0.9, 0.4, 0.2, -0.2, 0.1)
 
