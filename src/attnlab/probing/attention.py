@@ -22,7 +22,7 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.progress import current_progress
-from .embeddings import batches
+from .embeddings import PLACES, batches
 from .encoders import Encoder
 from .sentences import Sentences
 from .tokens import Tokenized, padded
@@ -57,7 +57,8 @@ def attention_to_words(
     try:
         for rows, chosen, length in batches(tokenized, batch_size, encoder.max_length):
             ids, mask = padded(chosen, length)
-            reading = encoder.read(ids, mask, np.zeros((len(ids), 1, length)))
+            # no hidden state is kept; of the shape that `embed` has, whose program serves here too
+            reading = encoder.read(ids, mask, np.zeros((len(ids), len(PLACES), length)))
             for place, row in enumerate(rows):
                 text, one = sentences.texts[row], tokenized[row]
                 words = _words(text, one)
