@@ -58,9 +58,11 @@ def test_a_machine_without_the_bert_has_no_verdict_and_no_regression(monkeypatch
     ("changes", "allowed"),
     [
         ({"sentences": "201"}, "even"),
-        ({"sizes": "5"}, "half of the sentences"),
+        ({"sizes": "5"}, r"sizes = \(5,\).* to half of the sentences, 1000"),
         ({"sizes": "1001"}, "half of the sentences"),
+        ({"sentences": "100"}, r"sizes = \(50, 200, 1000\).* half of the sentences, 50"),
         ({"folds": "2"}, ">= 3"),
+        ({"folds": "25"}, "<= 24"),
     ],
 )
 def test_bad_settings_are_refused(changes, allowed):

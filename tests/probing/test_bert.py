@@ -156,6 +156,7 @@ def weight(name, make):
     return change
 
 
+_MORE = "\n".join([*map(str, range(156)), "[UNK]", "[CLS]", "[SEP]"])
 _QUERY = "encoder.layer.1.attention.self.query.weight"
 
 
@@ -168,6 +169,13 @@ _QUERY = "encoder.layer.1.attention.self.query.weight"
         (edit("hidden_act", "square"), "hidden_act"),
         (edit("position_embedding_type", "relative_key"), "position_embedding_type"),
         (edit("num_attention_heads", 5), "multiple of 5"),
+        (edit("num_attention_heads", 0), "num_attention_heads = 0"),
+        (edit("num_hidden_layers", 10**12), "encoder.layer.2"),
+        (edit("hidden_size", "many"), "hidden_size = 'many'"),
+        (edit("vocab_size", None), "vocab_size = None"),
+        (edit("is_decoder", True), "is_decoder"),
+        (lambda folder: (folder / "vocab.txt").write_text("one\ntwo\n"), "vocab.txt"),
+        (lambda folder: (folder / "vocab.txt").write_text(_MORE), "knows 156 tokens"),
         (lambda folder: (folder / "vocab.txt").unlink(), "vocab.txt"),
         (lambda folder: (folder / "config.json").write_text("{"), "JSON"),
         (lambda folder: (folder / "config.json").unlink(), "config.json"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +28,11 @@ def probe(
         typer.Option(help="layers (linear probes of each layer) or heads (their attention)."),
     ] = "layers",
     sentences: Annotated[
-        int | None, typer.Option(help="Number of sentences, even [default: that of the preset].")
+        int | None,
+        typer.Option(
+            help="Number of sentences, even [default: that of the preset]. Probes are trained on up "
+            "to half of them."
+        ),
     ] = None,
     preset: Annotated[str, typer.Option(help="quick or paper.")] = "quick",
     seed: Annotated[int, typer.Option(help="Seed of sentences and folds.")] = 0,
@@ -39,10 +44,16 @@ def probe(
 
     The same as `attnlab run marion2025/linear-probing` (or head-attention) with these settings.
     """
+    from .. import papers
+
+    id_ = _WHAT[check_choice("what", what, _WHAT)]
     settings = [f"seed={seed}"]
     if model is not None:
-        settings.append(f"model={model}")
+        settings.append(f"model={json.dumps(str(model))}")  # a directory may be called null
     if sentences is not None:
         settings.append(f"sentences={sentences}")
-    id_ = _WHAT[check_choice("what", what, _WHAT)]
+        if what == "layers":
+            known: Any = papers.find_experiment(id_).configure(preset)
+            half = sentences // 2
+            settings.append(f"sizes={[n for n in known.sizes if n <= half] or [half]}")
     run.run(id_, preset=preset, set_=settings, out=out, figure=True)

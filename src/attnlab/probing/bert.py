@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._core.errors import InvalidArgument, check_integer
+from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from ..checkpoints import read_weights
 from .tokens import Tokens
 
@@ -45,7 +45,15 @@ _LAYER = {
     "down": "output.dense",
     "norm": "output.LayerNorm",
 }
-_EMBEDDINGS = ("word_embeddings", "position_embeddings", "token_type_embeddings")
+_EMBEDDINGS = {
+    "word_embeddings": "vocab_size",
+    "position_embeddings": "max_position_embeddings",
+    "token_type_embeddings": "type_vocab_size",
+}
+_SIZES = (
+    *("num_hidden_layers", "num_attention_heads", "hidden_size", "intermediate_size"),
+    *_EMBEDDINGS.values(),
+)
 
 
 class Reading(NamedTuple):
@@ -79,21 +87,25 @@ class BertEncoder:
         place = config.get("position_embedding_type", "absolute")
         if place != "absolute":
             raise InvalidArgument("position_embedding_type", place, "absolute")
+        if config.get("is_decoder"):
+            raise InvalidArgument(
+                "is_decoder", True, "false: an encoder, whose tokens see all others"
+            )
         self.activation = config.get("hidden_act", "gelu")
-        if self.activation not in _ACTIVATIONS:
-            allowed = "one of " + ", ".join(_ACTIVATIONS)
-            raise InvalidArgument("hidden_act", self.activation, allowed)
+        check_choice("hidden_act", self.activation, _ACTIVATIONS)
         self.name = name_of(path, config)
-        self.n_layers = int(config["num_hidden_layers"])
-        self.n_heads = int(config["num_attention_heads"])
-        self.width = int(config["hidden_size"])
-        self.max_length = int(config["max_position_embeddings"])
+        sizes = {key: check_integer(key, config.get(key), minimum=1) for key in _SIZES}
+        self.n_layers, self.n_heads = sizes["num_hidden_layers"], sizes["num_attention_heads"]
+        self.width, self.max_length = sizes["hidden_size"], sizes["max_position_embeddings"]
         if self.width % self.n_heads:
             raise InvalidArgument("hidden_size", self.width, f"a multiple of {self.n_heads} heads")
-        self._eps = float(config.get("layer_norm_eps", 1e-12))
-        self._spread = float(config.get("initializer_range", 0.02))
-        self._weights = _collect(weights, self.n_layers, int(config["intermediate_size"]), config)
+        self._eps = check_real("layer_norm_eps", config.get("layer_norm_eps", 1e-12), low=0.0)
+        self._spread = check_real(
+            "initializer_range", config.get("initializer_range", 0.02), low=0.0
+        )
+        self._weights = _collect(weights, sizes)
         self.tokens = Tokens(path)
+        self.tokens.check_known(sizes["vocab_size"])
 
     def untrained(self, seed: int) -> BertEncoder:
         """The same network as it was before any training: weights `N(0, initializer_range²)`,
@@ -147,11 +159,10 @@ def name_of(path: str | Path, config: Mapping[str, Any]) -> str:
     return saved.rpartition("/")[2] or Path(path).resolve().name
 
 
-def _collect(weights: Mapping[str, Any], layers: int, inner: int, config: Mapping[str, Any]) -> Any:
+def _collect(weights: Mapping[str, Any], sizes: Mapping[str, int]) -> Any:
     """The weights by role, those of the layers stacked."""
     prefix = "bert." if "bert.embeddings.word_embeddings.weight" in weights else ""
-    width = int(config["hidden_size"])
-    sizes = (config["vocab_size"], config["max_position_embeddings"], config["type_vocab_size"])
+    width, inner = sizes["hidden_size"], sizes["intermediate_size"]
 
     def take(name: str, *shape: int) -> np.ndarray:
         full = prefix + name
@@ -166,19 +177,21 @@ def _collect(weights: Mapping[str, Any], layers: int, inner: int, config: Mappin
 
     shapes = {"up": (inner, width), "down": (width, inner)}
     embeddings = {
-        name: take(f"embeddings.{name}.weight", int(size), width)
-        for name, size in zip(_EMBEDDINGS, sizes)
+        name: take(f"embeddings.{name}.weight", sizes[size], width)
+        for name, size in _EMBEDDINGS.items()
     }
     embeddings["scale"] = take("embeddings.LayerNorm.weight", width)
     embeddings["shift"] = take("embeddings.LayerNorm.bias", width)
     stacked = {}
     for role, name in _LAYER.items():
         shape = (width,) if role.endswith("norm") else shapes.get(role, (width, width))
-        places = [f"encoder.layer.{index}.{name}" for index in range(layers)]
-        stacked[role] = (
-            jnp.asarray(np.stack([take(f"{place}.weight", *shape) for place in places])),
-            jnp.asarray(np.stack([take(f"{place}.bias", shape[0]) for place in places])),
-        )
+        # one at a time, so that a layer that is not there is found before its number is believed
+        both = [
+            (take(f"{place}.weight", *shape), take(f"{place}.bias", shape[0]))
+            for index in range(sizes["num_hidden_layers"])
+            for place in (f"encoder.layer.{index}.{name}",)
+        ]
+        stacked[role] = tuple(jnp.asarray(np.stack(part)) for part in zip(*both))
     return jax.tree.map(jnp.asarray, embeddings), stacked
 
 

@@ -69,13 +69,15 @@ def load_encoder(path: str | Path | None = None) -> Encoder:
         if found is None:
             raise InvalidArgument("model", None, f"at hand: {HOW_TO_GET}")
         path = found
+    if not isinstance(path, str | Path):
+        raise InvalidArgument("model", path, "the path of a directory")
     path = Path(path)
     try:
         config = json.loads((path / "config.json").read_text("utf-8"))
     except OSError:
         allowed = "a Hugging Face model directory with config.json, weights and a tokenizer"
         raise InvalidArgument("model", str(path), allowed) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument("config.json", str(path), f"JSON ({error})") from None
     if not isinstance(config, dict) or "model_type" not in config:
         raise InvalidArgument("config.json", str(path), "one that names a model_type")

@@ -38,17 +38,32 @@ class Tokens:
     """
 
     def __init__(self, path: str | Path):
-        self._tokenizer = _load(Path(path))
+        self._path = Path(path)
+        self._tokenizer = _load(self._path)
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        first = self._tokenizer.encode("a")
+        try:
+            first = self._tokenizer.encode("a")
+        except Exception as error:  # such as a vocabulary without its token for unknown words
+            raise InvalidArgument("tokenizer", str(path), f"one that works ({error})") from None
         if not first.special_tokens_mask or not first.special_tokens_mask[0]:
             allowed = "one that puts a token of its own, such as [CLS], before a sentence"
             raise InvalidArgument("tokenizer", str(path), allowed)
         self.first_token = str(first.tokens[0])
 
+    def check_known(self, count: int) -> None:
+        """Raises `InvalidArgument` unless the network knows all tokens: it has `count` of them."""
+        largest = max(self._tokenizer.get_vocab().values(), default=0)
+        if largest >= count:
+            allowed = (
+                f"one of the network's own, which knows {count} tokens; it has number {largest}"
+            )
+            raise InvalidArgument("tokenizer", str(self._path), allowed)
+
     def encode(self, texts: Sequence[str], *, max_length: int) -> list[Tokenized]:
         """The sentences as tokens; raises `InvalidArgument` for one longer than `max_length`."""
+        if not len(texts):
+            raise InvalidArgument("texts", texts, "at least one sentence")
         encoded = self._tokenizer.encode_batch(list(texts))
         longest = max(encoded, key=lambda one: len(one.ids))
         if len(longest.ids) > max_length:
@@ -86,6 +101,10 @@ def _load(path: Path) -> Any:
             config = json.loads((path / "tokenizer_config.json").read_text("utf-8"))
         except (OSError, ValueError):
             config = {}
-        lower = bool(config.get("do_lower_case", True))
-        return BertWordPieceTokenizer(str(path / "vocab.txt"), lowercase=lower)._tokenizer
+        lower = bool(config.get("do_lower_case", True)) if isinstance(config, dict) else True
+        try:
+            return BertWordPieceTokenizer(str(path / "vocab.txt"), lowercase=lower)._tokenizer
+        except Exception as error:  # as above
+            allowed = f"a vocabulary that can be read, with [CLS] and [SEP] ({error})"
+            raise InvalidArgument("vocab.txt", str(path), allowed) from None
     raise InvalidArgument("tokenizer", str(path), "a directory with tokenizer.json or vocab.txt")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ...claims import Check, Outcome
 from .probed import EncoderConfig, no_encoder
@@ -27,16 +27,21 @@ class ProbingConfig(EncoderConfig):
     """Which encoder, and how it is probed."""
 
     sizes: tuple[int, ...] = Field(
-        (50, 200, 1000), min_length=1, description="numbers of training sentences"
+        (50, 200, 1000),
+        min_length=1,
+        validate_default=True,
+        description="numbers of training sentences, up to half of the sentences",
     )
-    folds: int = Field(5, ge=3, le=50, description="folds of the cross-validation")
+    folds: int = Field(5, ge=3, le=24, description="folds of the cross-validation")
     penalty: float = Field(1e-2, gt=0, description="weight of |w|²/2 against the mean loss")
 
-    @model_validator(mode="after")
-    def _fit(self) -> Self:
-        if not all(10 <= size <= self.sentences / 2 for size in self.sizes):
-            raise ValueError("sizes from 10 to half of the sentences")
-        return self
+    @field_validator("sizes")
+    @classmethod
+    def _fit(cls, value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        most = info.data.get("sentences", 10**9) // 2
+        if not all(10 <= size <= most for size in value):
+            raise ValueError(f"integers from 10 to half of the sentences, {most}")
+        return value
 
 
 def run(config: ProbingConfig) -> xarray.Dataset:
