@@ -90,20 +90,7 @@ def test_risks_are_those_of_population_risk():
         assert float(point.error) > 0
 
 
-def test_risks_of_other_students_and_theories():
-    softmax = al.sweep(
-        "risk",
-        task={"kind": "SingleLocation", "dim": 50},
-        student={"kind": "SoftmaxAttention"},
-        quantities=["risk"],
-        zip={"task.log_length": [3.0, 8.0], "student.inverse_temperature": [0.5, 1.2]},
-        grid={"task.dim": [50, 60]},
-        workers=0,
-    )
-    assert softmax.risk.dims == ("dim", "log_length")
-    student = al.SoftmaxAttention(1.2)
-    exact = al.population_risk(al.SingleLocation(60, log_length=8.0), student)
-    np.testing.assert_allclose(softmax.risk.isel(dim=1, log_length=1), exact.teacher, rtol=1e-12)
+def test_risks_of_heads_and_other_theories():
     heads = al.sweep(
         "risk",
         task={"kind": "InContextRegression", "length": 40, "dim": 5},
@@ -205,18 +192,6 @@ def test_a_function_of_this_process(tmp_path):
 
     dataset = al.sweep(power, grid={"x": [2.0, 3.0], "n": [1, 2]}, workers=0)
     np.testing.assert_array_equal(dataset.value, [[2, 4], [3, 9]])
-
-
-def test_ready_sweeps_are_well_formed():
-    from attnlab.sweeps.specification import specify
-
-    names = sweeps.ready()
-    assert {"dohmatob2025/phase-diagram", "marion2025/basins"} <= set(names)
-    for name in names:
-        full, quick = (specify(**sweeps.read(name, quick=q)) for q in (False, True))
-        assert full.plan.size > 10 * quick.plan.size
-        assert full.about["expected"]
-    assert specify(**sweeps.read("dohmatob2025/phase-diagram")).plan.shape == (3, 200, 200)
 
 
 def test_files_that_are_no_sweeps(toml, tmp_path):

@@ -32,13 +32,14 @@ def main() -> None:
         pickle.dump(answer, answers)
         answers.flush()
 
+    from . import targets  # noqa: F401 before the clock of the first point runs
+
     setup = requests.get()
     sys.path += [path for path in setup["path"] if path not in sys.path]
     send(("ready", None))
-    targets: dict[str, Any] = {}
+    loaded: dict[str, Any] = {}
     while True:
-        request = requests.get()
-        _answer(request, targets, send)
+        _answer(requests.get(), loaded, send)
 
 
 def _read(requests: queue.Queue[Any]) -> None:
@@ -50,15 +51,15 @@ def _read(requests: queue.Queue[Any]) -> None:
             os._exit(0)
 
 
-def _answer(request: dict[str, Any], targets: dict[str, Any], send: Any) -> None:
+def _answer(request: dict[str, Any], loaded: dict[str, Any], send: Any) -> None:
     from .parts import Part, merged
     from .targets import Target, described
 
     try:
-        if request["name"] not in targets:
-            targets.clear()
-            targets[request["name"]] = Target(request["description"])
-        target = targets[request["name"]]
+        if request["name"] not in loaded:
+            loaded.clear()
+            loaded[request["name"]] = Target(request["description"])
+        target = loaded[request["name"]]
     except Exception as error:
         send(("refused", described(error)))
         return

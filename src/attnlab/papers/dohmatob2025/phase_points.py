@@ -34,12 +34,14 @@ def attention(dim: int, alpha: Any, beta: Any, token_std: Any = 0.5**0.5) -> dic
 
 def figure(dataset: xarray.Dataset) -> Figure:
     """For each dimension the map of the mass, with the boundaries of the limit `d → ∞`."""
+    from ... import records
     from ...plotting.spec import Axis, Figure, Heat, Line, Mark, Panel
 
     alphas, betas = dataset.alpha.values, dataset.beta.values
     x = Axis("α = log L / d", limits=(0.0, float(alphas[-1])))
     y = Axis("inverse temperature β", limits=(float(betas[0]), float(betas[-1])))
-    c = math.sqrt(0.5)
+    noise = records.config_of(dataset)["settings"].get("token_std", 0.5**0.5) ** 2
+    c = math.sqrt(1 - noise)
     edge = np.where(betas < c, betas * (c - betas / 2), c**2 / 2)
     edge = np.where((edge > 0) & (edge <= alphas[-1]), edge, np.nan)
     panels = []
@@ -57,8 +59,8 @@ def figure(dataset: xarray.Dataset) -> Figure:
         panels=panels,
         columns=min(3, len(panels)),
         caption=(
-            "Exact attention mass on the informative token at γ² = ½ and finite d; dashed: the "
-            "boundary of the limit."
+            f"Exact attention mass on the informative token at γ² = {noise:.2g} and finite d; "
+            "dashed: the boundary of the limit."
         ),
         alt="One map of the attention mass over α and β for each dimension, with its contour at ½.",
     )
