@@ -36,6 +36,8 @@ _CHUNK = 16  # sizes at a time, always as many
 _DEPTH = 350.0  # weights are right down to e^-350
 _RESOLVED = 1.1  # steps of the lattice in a standard deviation: an error of e^-24
 _LEAST = 0.02
+_DIRECT = 1e-6  # weights above are complements: to 1e-16, and scores beyond the lattice count too
+_LARGEST = 2**26  # pairs of a node of the lattice and one of a narrow token's scores
 
 
 class AttentionMasses(NamedTuple):
@@ -79,13 +81,26 @@ def attention_masses(
         allowed = f"numbers from {low:g} to {high:g}, known outside of jit"
         if is_traced(value):
             raise InvalidArgument(name, value, allowed)
-        column = np.asarray(value, np.float64)
-        if not np.all((column >= low) & (column <= high)):
+        try:
+            column = np.asarray(value, np.float64)
+        except (TypeError, ValueError):
+            raise InvalidArgument(name, value, allowed) from None
+        if not column.size or not np.all((column >= low) & (column <= high)):
             raise InvalidArgument(name, value, allowed)
         columns.append(column)
-    shape = np.broadcast_shapes(*map(np.shape, columns))
+    try:
+        shape = np.broadcast_shapes(*map(np.shape, columns))
+    except ValueError:
+        given = dict(zip(limits, map(np.shape, columns)))
+        raise InvalidArgument("shapes", given, "such as broadcast together") from None
     b, n, m, s = (np.broadcast_to(column, shape).ravel() for column in columns)
-    here = Range(b, n, np.abs(m), s)
+    return _averaged(np.stack([b, n, np.abs(m), s, m], axis=1), family, shape)
+
+
+def _averaged(
+    rows: Float[np.ndarray, "rows 5"], family: Range | None, shape: tuple[int, ...]
+) -> AttentionMasses:
+    here = Range(*rows.T[:4])
     held = Range(*(np.concatenate([np.ravel(f), h]) for f, h in zip(family or here, here)))
     fixed = plan(
         held,
@@ -94,7 +109,15 @@ def attention_masses(
         informative=True,
         step=min(STEP, float(held.wide.min()) / _RESOLVED),
     )
-    rows = np.stack([*here, m], axis=1)
+    narrow = rows[:, 0] < LEAST_SPREAD
+    if fixed.scores is not None and fixed.nodes * fixed.scores > _LARGEST and len(rows) > 1:
+        # wide tokens need no nodes of their own; of narrow ones those with a fine lattice are few
+        cut = ~narrow if not narrow.all() else rows[:, 3] > np.median(rows[:, 3])
+        cut = cut if cut.any() and not cut.all() else np.arange(len(rows)) < len(rows) // 2
+        parts = [_averaged(rows[side], None, (int(side.sum()),)) for side in (cut, ~cut)]
+        order = np.argsort(np.concatenate([np.flatnonzero(cut), np.flatnonzero(~cut)]))
+        both = (np.concatenate(pair)[order].reshape(shape) for pair in zip(*parts))
+        return AttentionMasses(*both)
     found = []
     with float64():
         for start in range(0, len(rows), _CHUNK):
@@ -130,4 +153,9 @@ def _averages(fixed: Plan, row: Any) -> Any:
         "participation": jnp.sum(two * bulk.power),
         "log_partition": log_partition(fixed, bulk),
     }
+    # scores beyond the lattice, where the weight is 1 up to e^-350, are in no sum but that of `1-p`
+    gone, squared = found["missing"], found["missing_square"]
+    held = gone > 1 - _DIRECT
+    found["mass"] = jnp.where(held, found["mass"], 1 - gone)
+    found["mass_square"] = jnp.where(held, found["mass_square"], 1 - 2 * gone + squared)
     return AttentionMasses(**found)
