@@ -1,12 +1,15 @@
 """Attention to words, on an encoder whose logits are drawn, against the theory of such logits."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+import attnlab as al
 from attnlab import theory
 from attnlab.papers.marion2025 import head_attention
-from attnlab.probing import attention_to_words, load_encoder, sentiment_sentences
+from attnlab.probing import Sentences, attention_to_words, load_encoder, sentiment_sentences
 from attnlab.probing.bert import Reading
 
 
@@ -57,3 +60,16 @@ def test_the_numbers_of_each_head_and_what_the_theory_makes_of_them(small_bert):
     assert abs(float(ds.words[0, 0]) - float(ds.length / (ds.length + 3))) < 0.03
     assert np.all((ds.participation > 1) & (ds.participation < ds.length + 1))
     assert np.all(ds.mass_other[:, 0] < 0.1)
+
+
+def test_what_is_no_encoder_and_sentences_that_are_too_short_are_refused(small_bert):
+    short = Sentences(("nice house", "ugly house"), np.array([1, -1]), ("nice", "ugly"), ((0, 4),) * 2, ((5, 10),) * 2)  # fmt: skip
+    encoder = load_encoder(small_bert)
+    for given, sentences, message in (
+        (encoder, short, "at least two words beside"),
+        (encoder, sentiment_sentences(2, seed=0).texts, "probing.Sentences"),
+        (str(small_bert), short, "such as load_encoder gives"),
+        (encoder, dataclasses.replace(short, other=((4, 5),) * 2), "has tokens"),
+    ):
+        with pytest.raises(al.InvalidArgument, match=message):
+            attention_to_words(given, sentences)

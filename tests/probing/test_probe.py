@@ -71,8 +71,15 @@ def test_judged_on_other_versions_of_the_sentences():
         ({"folds": 2}, ">= 3"),
         ({"unseen": "nouns"}, "sentences, words"),
         ({"penalty": 0.0}, "> 0"),
+        ({"sizes": []}, "at least one integer"),
+        ({"sizes": 20}, "at least one integer"),
+        ({"folds": 25, "unseen": "words"}, "at most 24, since there are 24 different words"),
+        ({"embeddings": None}, "as embed gives it"),
+        ({"embeddings": embeddings(900, np.nan)}, "finite"),
+        ({"judged_on": embeddings(800, 1.0)}, "of shape"),
+        ({"embeddings": embeddings(8, 1.0)}, "at most 4, since there are 4 sentences of each"),
     ],
 )
 def test_bad_arguments_are_refused(changes, allowed):
     with pytest.raises(al.InvalidArgument, match=allowed):
-        probe(embeddings(900, 1.0), seed=0, **changes)
+        probe(**{"embeddings": embeddings(900, 1.0), "seed": 0, **changes})

@@ -1,5 +1,7 @@
 """Template sentences: balance, places, pairs that differ in one word."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -68,3 +70,18 @@ def test_swapped_sentences_differ_in_one_word(sentences):
 def test_bad_arguments_are_refused(count, changes, allowed):
     with pytest.raises(al.InvalidArgument, match=allowed):
         sentiment_sentences(count, **{"seed": 0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"texts": ()}, "at least one sentence"),
+        ({"labels": np.zeros(480)}, "each 1 or -1"),
+        ({"words": ("nice",)}, "480 words"),
+        ({"informative": ((0, 4),)}, "480 pairs"),
+        ({"other": ((1000, 1001),) * 480}, r"other = \(1000, 1001\)"),
+    ],
+)
+def test_sentences_of_ones_own_have_to_fit_together(sentences, changes, message):
+    with pytest.raises(al.InvalidArgument, match=message):
+        dataclasses.replace(sentences, **changes)

@@ -23,7 +23,7 @@ import numpy as np
 from .._core.errors import InvalidArgument, check_integer
 from .._core.progress import current_progress
 from .embeddings import PLACES, batches
-from .encoders import Encoder
+from .encoders import Encoder, check_encoder
 from .sentences import Sentences
 from .tokens import Tokenized, padded
 
@@ -45,8 +45,9 @@ def attention_to_words(
     """
     import xarray as xr
 
+    check_encoder(encoder)
     if not isinstance(sentences, Sentences) or len(sentences) < 2:
-        raise InvalidArgument("sentences", sentences, "made by sentiment_sentences")
+        raise InvalidArgument("sentences", sentences, "probing.Sentences, at least two of them")
     batch_size = check_integer("batch_size", batch_size, minimum=1)
     tokenized = encoder.tokens.encode(sentences.texts, max_length=encoder.max_length)
     shape = (len(sentences), encoder.n_layers, encoder.n_heads)
@@ -64,6 +65,9 @@ def attention_to_words(
                 words = _words(text, one)
                 found = one.places(*sentences.informative[row])
                 other = one.places(*sentences.other[row])
+                if len(set(words) - set(found)) < 2:
+                    allowed = "sentences of at least two words beside the informative one"
+                    raise InvalidArgument("sentences", text, allowed)
                 logits = reading.log_attention[:, place].astype(np.float64)
                 for name, value in _of_sentence(logits, words, found, other).items():
                     each[name][row] = value

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.progress import current_progress
-from .encoders import Encoder
+from .encoders import Encoder, check_encoder
 from .sentences import Sentences
 from .tokens import Tokenized, padded
 
@@ -39,8 +39,9 @@ def embed(encoder: Encoder, sentences: Sentences, *, batch_size: int = 64) -> xa
     """
     import xarray as xr
 
+    check_encoder(encoder)
     if not isinstance(sentences, Sentences):
-        raise InvalidArgument("sentences", sentences, "made by sentiment_sentences")
+        raise InvalidArgument("sentences", sentences, "probing.Sentences")
     batch_size = check_integer("batch_size", batch_size, minimum=1)
     tokenized = encoder.tokens.encode(sentences.texts, max_length=encoder.max_length)
     states = np.empty(

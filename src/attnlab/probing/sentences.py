@@ -30,7 +30,7 @@ class Sentences:
 
     **Fields:** `texts`; `labels` `(sentences,)` of ±1; `words`, the sentiment adjective of each;
     `informative` and `other`, the characters `[start, end)` of the sentiment adjective and of a
-    neutral one.
+    neutral one. Raises `InvalidArgument` where these do not fit together.
     """
 
     texts: tuple[str, ...]
@@ -38,6 +38,23 @@ class Sentences:
     words: tuple[str, ...]
     informative: tuple[Span, ...]
     other: tuple[Span, ...]
+
+    def __post_init__(self) -> None:
+        count = len(self.texts)
+        if not count or not all(isinstance(text, str) for text in self.texts):
+            raise InvalidArgument("texts", self.texts, "at least one sentence, all of them texts")
+        if np.shape(self.labels) != (count,) or not np.isin(self.labels, (1, -1)).all():
+            raise InvalidArgument("labels", self.labels, f"{count} numbers, each 1 or -1")
+        if len(self.words) != count:
+            raise InvalidArgument("words", self.words, f"{count} words")
+        for name in ("informative", "other"):
+            spans = getattr(self, name)
+            allowed = f"{count} pairs of characters [start, end) within the sentences"
+            if np.shape(spans) != (count, 2):
+                raise InvalidArgument(name, spans, allowed)
+            for text, (start, end) in zip(self.texts, spans):
+                if not 0 <= start < end <= len(text):
+                    raise InvalidArgument(name, (start, end), f"{allowed}, such as {text!r}")
 
     def __len__(self) -> int:
         return len(self.texts)

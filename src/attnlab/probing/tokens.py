@@ -26,8 +26,13 @@ class Tokenized:
     spans: tuple[tuple[int, int], ...]
 
     def places(self, start: int, end: int) -> list[int]:
-        """The tokens that overlap with the characters `[start, end)`."""
-        return [i for i, (low, high) in enumerate(self.spans) if low < end and high > start]
+        """The tokens that overlap with the characters `[start, end)`; raises `InvalidArgument` if
+        there are none."""
+        found = [i for i, (low, high) in enumerate(self.spans) if low < end and high > start]
+        if not found:
+            allowed = "characters for which the tokenizer has tokens"
+            raise InvalidArgument("sentences", f"a word at {(start, end)}", allowed)
+        return found
 
 
 class Tokens:
