@@ -209,6 +209,9 @@ def test_what_is_refused():
     for bad in (3, [], [3], "model", [made(rng), other]):
         with pytest.raises(al.InvalidArgument, match="found"):
             diagnose_heads(bad)
+    huge = layer([(1e70 * a, b) for a, b in [factors(rng)]], [factors(rng)], number=3)
+    with pytest.raises(al.InvalidArgument, match="layer 3, entries up to"):
+        diagnose_heads(huge)
     for name, value in (("sign", 2), ("dummy", -1), ("zero_sum", "x"), ("largest_group", 1)):
         with pytest.raises(al.InvalidArgument, match=name):
             diagnose_heads(made(rng), **{name: value})

@@ -390,6 +390,12 @@ STEM = "encoder.layer.0.attention."
     [
         ({STEM + "self.key.weight": None}, None, f"holds {STEM}self.key.weight"),
         ({STEM + "output.dense.weight": None}, None, f"holds {STEM}output.dense.weight"),
+        # not one layer fewer
+        (
+            {STEM.replace("0", "1") + "self.value.weight": np.ones((16, 10))},
+            None,
+            "1.attention.self.query",
+        ),
         ({STEM + "self.key.weight": np.ones((16, 9))}, None, "in layer 0 the shapes"),
         ({STEM + "self.key.weight": np.ones((15, 10))}, None, "in layer 0 the shapes"),
         ({STEM + "self.value.weight": np.ones(10)}, None, "in layer 0 the shapes"),
@@ -407,7 +413,7 @@ STEM = "encoder.layer.0.attention."
 def test_models_that_are_refused(tmp_path, change, config, message):
     path = changed(tmp_path, [random_layer(np.random.default_rng(8))], change, config)
     with pytest.raises(al.InvalidArgument) as caught:
-        al.circuits.load(path)[0]
+        list(al.circuits.load(path))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 

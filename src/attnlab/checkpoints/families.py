@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.errors import InvalidArgument
-from .layout import Layout, layers_of
+from .layout import Layout, every_layer, layers_of
 from .weights import Weights
 
 
@@ -102,10 +102,11 @@ def recognise(weights: Weights) -> Layout:
             places = ", ".join(repr(prefix) for prefix in sorted(found))
             told = f"given: {family.family} attention is there under several prefixes, {places}"
             raise InvalidArgument("mapping", None, told)
-        ((prefix, layers),) = found.items()
-        layout = replace(family.with_prefix(prefix), layers=layers)
+        (prefix,) = found
+        layout = replace(family.with_prefix(prefix), layers=found[prefix])
         _check_foreign(weights, layout)
-        return _configured(_grouped_lens(layout, weights), weights)
+        layout = _grouped_lens(layout, weights)
+        return _configured(replace(layout, layers=every_layer(layout, weights)), weights)
     some = ", ".join(list(weights)[:4])
     raise InvalidArgument(
         "mapping",

@@ -73,6 +73,15 @@ NAMES = (
 )
 
 
+def every_layer(layout: Layout, names: Iterable[str]) -> tuple[int, ...]:
+    """The numbers of all layers of which any matrix is there, so that one that lacks another is
+    found out, not left out."""
+    told = (layout.query, layout.key, layout.value, layout.qkv, layout.output)
+    kept = [name for name in told if name and ("{layer}" in name) == ("{layer}" in layout.first)]
+    known = tuple(names)
+    return tuple(sorted({x for name in kept for x in layers_of(name, known).get("", ())}))
+
+
 def layers_of(template: str, names: Iterable[str]) -> dict[str, tuple[int, ...]]:
     """The layers that are there for each prefix of `template`: `{"bert.": (0, 1, ...)}`."""
     pattern = re.escape(template).replace(r"\{layer\}", r"(?P<layer>\d+)", 1)

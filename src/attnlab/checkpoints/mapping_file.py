@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import InvalidArgument, check_choice, check_flag, check_integer, check_real
-from .layout import NAMES, Layout, layers_of
+from .layout import NAMES, Layout, every_layer, layers_of
 from .weights import Weights
 
 _INTEGERS = ("heads", "kv_heads", "head_dim")
@@ -49,12 +49,11 @@ def read_mapping(
         check_flag("mapping.causal", told["causal"])
     in_context = {key: told.pop(key) for key in _IN_CONTEXT if key in told}
     layout = Layout(**told)
-    layers = layers_of(layout.first, weights).get("", ())
-    if not layers:
+    if not layers_of(layout.first, weights).get(""):
         raise InvalidArgument(
             "path", str(weights.path), f"a file with arrays called {layout.first}"
         )
-    return Layout(**told, layers=layers), in_context
+    return Layout(**told, layers=every_layer(layout, weights)), in_context
 
 
 def _read(mapping: Any) -> dict[str, Any]:

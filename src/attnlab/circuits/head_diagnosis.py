@@ -22,6 +22,7 @@ from .zero_sum import ZeroSum, zero_sum_groups
 if TYPE_CHECKING:
     import xarray
 
+_LARGEST = 1e60
 Deed = Literal["copying", "suppressing", "mixed", "dummy"]
 
 
@@ -119,6 +120,10 @@ def _layer(
     else:
         factors = (layer.left_kq, layer.right_kq), (layer.left_ov, layer.right_ov)
         offset, number = np.linalg.norm(layer.key_offset, axis=1), layer.layer
+    largest_entry = max(float(np.abs(part).max()) for pair in factors for part in pair)
+    if largest_entry > _LARGEST:
+        told = f"weights up to {_LARGEST:g}, whose products can be squared"
+        raise InvalidArgument("found", f"layer {number}, entries up to {largest_entry:g}", told)
     kq, ov = (tuple(spectrum(a, b) for a, b in zip(*pair)) for pair in factors)
     products = [gram(*pair) for pair in factors]
     sizes = np.array([s.norm for s in kq])
