@@ -82,7 +82,7 @@ def run(config: ActivationsConfig) -> xarray.Dataset:
     )
     data = xarray.concat(parts, xarray.Variable("activation", names))
     told = {"long_name": "risk of (k*, v*) with this activation"}
-    data["teacher"] = ("activation", teachers, told)
+    data["teacher"] = ("activation", list(teachers), told)
     data.attrs.update(dim=config.dim, length=config.length, scale=config.scale)
     return data
 
