@@ -60,7 +60,6 @@ def train_variant(config: FullLayerConfig, variant: str) -> xarray.Dataset:
 def _history(config: FullLayerConfig) -> xarray.Dataset:
     """The training of the only variant of `config`."""
     import jax
-    import optax
 
     from ...dynamics import train
     from ...tasks import SingleLocation
@@ -68,7 +67,7 @@ def _history(config: FullLayerConfig) -> xarray.Dataset:
     return train(
         _maker(config, config.variants[0]),
         SingleLocation(config.dim, config.length),
-        optimizer=optax.adam(config.learning_rate),
+        optimizer=_adam(config.learning_rate),
         steps=config.steps,
         batch_size=config.batch_size,
         key=jax.random.key(config.seed),
@@ -76,6 +75,13 @@ def _history(config: FullLayerConfig) -> xarray.Dataset:
         save_every=max(1, config.steps // _SAVES),
         measure=_measure,
     ).history
+
+
+@lru_cache(maxsize=8)  # one object for equal settings, so that trainings share their program
+def _adam(rate: float) -> Any:
+    import optax
+
+    return optax.adam(rate)
 
 
 def run(config: FullLayerConfig) -> xarray.Dataset:

@@ -83,8 +83,8 @@ EXPERIMENTS = (
             "paper": {"dim": 80, "length": 10, "steps": 6000, "runs": 10},
         },
         expected=(
-            "Quick: coverage 0.97 (shared direction), 0.70 ≈ 1/√2 (own directions, one head) and "
-            "0.99 (two heads); mean risks about 0.085, 0.09 and 0.012."
+            "Quick: coverage 0.96 (shared direction), 0.70 ≈ 1/√2 (own directions, one head) and "
+            "0.99 (two heads); mean risks about 0.08, 0.10 and 0.014."
         ),
     ),
     Experiment(
@@ -111,7 +111,7 @@ EXPERIMENTS = (
             "paper": {"dim": 40, "length": 10, "steps": 6000, "runs": 10},
         },
         expected=(
-            "Learned runs end with both alignments above 0.95 and risk 0.02-0.03 at d = 20 (0.5 is "
+            "Learned runs end with both alignments above 0.95 and risk 0.03-0.04 at d = 20 (0.5 is "
             "predicting 0); a run of the fuller layer may still wait on the first plateau."
         ),
     ),
