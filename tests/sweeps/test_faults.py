@@ -48,7 +48,7 @@ def finished(place):
     return len(list((place / "batches").glob("*.npz")))
 
 
-def wait_for(condition, limit=60.0):
+def wait_for(condition, limit=120.0):
     end = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -133,9 +133,11 @@ def test_client_worker_and_scheduler_killed_one_after_the_other(file, tmp_path, 
 
         thread = threading.Thread(target=kill_worker_then_scheduler)
         thread.start()
-        with pytest.raises(ConnectionError, match="scheduler is gone.*points are kept"):
-            al.sweep(file, out=place, scheduler=at)
-        thread.join()
+        try:
+            with pytest.raises(ConnectionError, match="scheduler is gone.*points are kept"):
+                al.sweep(file, out=place, scheduler=at)
+        finally:
+            thread.join()
     finally:
         for process in (scheduler, *workers):
             process.kill()

@@ -23,6 +23,8 @@ from .evaluator import run_in_worker
 
 _CONNECT = "30s"
 _LOST_AFTER = 5.0  # seconds without a scheduler before the sweep gives up
+_PATIENCE = 10.0  # seconds between looks at the scheduler while a result is fetched
+_CLOSING = 3.0  # seconds for the local workers to end by themselves
 _REFRESH = 2.0  # seconds between counts of the workers
 _AHEAD = 2  # batches that wait at each worker, so that none is idle
 
@@ -73,7 +75,8 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
                     dashboard_address=":0",
                     silence_logs=logging.CRITICAL,
                 )
-            address = stack.enter_context(cluster)
+            stack.callback(_close, cluster)
+            address = cluster
         stack.enter_context(_quiet("distributed.client"))  # what happened is said once, by us
         try:
             file = isinstance(address, str) and address.endswith(".json")
@@ -99,8 +102,6 @@ def spread(
 
     Raises `ConnectionError` when the scheduler is gone.
     """
-    import distributed
-
     waiting, arrived = iter(work), queue.Queue[Any]()
     pending: dict[Any, int] = {}
     size = _Size(client)
@@ -141,12 +142,7 @@ def spread(
                 submit()  # workers may have joined
                 continue
             number = pending.pop(future)
-            try:
-                data = future.result()
-            except distributed.KilledWorker:  # several workers died with it
-                data = None
-            except (asyncio.CancelledError, concurrent.futures.CancelledError):
-                raise ConnectionError("the Dask scheduler is gone") from None
+            data = _result(client, future)
             del future  # so that the cluster can forget the result
             yield number, data
             submit()
@@ -165,6 +161,43 @@ def _quiet(name: str) -> Iterator[None]:
         yield
     finally:
         logger.setLevel(before)
+
+
+def _result(client: Any, future: Any) -> bytes | None:
+    """What a finished future holds; None when several workers died with its batch.
+
+    The worker that holds it may die meanwhile: then it is computed again.
+    """
+    import distributed
+
+    gone = ConnectionError("the Dask scheduler is gone")
+    while True:
+        try:
+            return future.result(timeout=_PATIENCE)
+        except TimeoutError:
+            if client.status != "running":
+                raise gone from None
+        except distributed.KilledWorker:
+            return None
+        except (asyncio.CancelledError, concurrent.futures.CancelledError):
+            raise gone from None
+        except distributed.comm.CommClosedError:
+            raise gone from None
+
+
+def _close(cluster: Any) -> None:
+    """Ends a local cluster. A worker that is just being started in place of a dead one would keep it
+    waiting; it is killed."""
+    import psutil
+
+    started = [nanny.pid for nanny in cluster.workers.values() if nanny.pid]
+    with suppress(Exception):
+        cluster.close(timeout=_CLOSING)
+    for pid in started:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            if process.ppid() == os.getpid():
+                process.kill()
 
 
 class _Size:
