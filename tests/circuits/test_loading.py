@@ -371,6 +371,9 @@ def test_a_convention_that_shapes_do_not_tell_has_to_be_said(tmp_path):
     np.testing.assert_allclose(one.kq, row.kq)
     with pytest.raises(al.InvalidArgument, match="kq"):
         al.circuits.load(tmp_path / "w.npz", mapping=names, convention="row", dim=4)
+    np.savez(tmp_path / "v.npz", **(w | {"key": np.ones((2, 6, 7))}))
+    with pytest.raises(al.InvalidArgument, match="in neither convention"):
+        al.circuits.load(tmp_path / "v.npz", mapping=names)
 
 
 def changed(folder, layers, change, config=None):

@@ -73,3 +73,25 @@ def test_what_is_no_encoder_and_sentences_that_are_too_short_are_refused(small_b
     ):
         with pytest.raises(al.InvalidArgument, match=message):
             attention_to_words(given, sentences)
+
+
+def test_words_that_hardly_get_any_attention_are_compared_all_the_same(small_bert):
+    drawn = Drawn(small_bert)
+    sentences = sentiment_sentences(20, seed=3)
+    near = attention_to_words(drawn, sentences)
+    drawn = Drawn(small_bert)
+    shifted = drawn.read
+
+    def read(ids, mask, select):
+        found = shifted(ids, mask, select)
+        return found._replace(log_attention=found.log_attention - 900)
+
+    drawn.read = read
+    far = attention_to_words(drawn, sentences)
+    for name in ("mass", "participation", "gap", "bulk_std"):
+        np.testing.assert_allclose(far[name], near[name], rtol=1e-9)
+    drawn.read = lambda *given: shifted(*given)._replace(
+        log_attention=np.full((2, 64, 2, 64), np.nan)
+    )
+    with pytest.raises(al.InvalidArgument, match="attention is finite"):
+        attention_to_words(drawn, sentences)

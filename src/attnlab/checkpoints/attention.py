@@ -47,8 +47,7 @@ def read_attention(weights: Weights, layout: Layout, layer: int) -> AttentionWei
         raise InvalidArgument("layer", layer, f"one of the file's, {_ranges(layout.layers)}")
     layout = _fused_convention(weights, layout, layer)
     arrays, biases = _separate(weights, layout, layer)
-    rows = _is_row(arrays, layout)
-    if rows:
+    if _is_row(weights, arrays, layout, layer):
         arrays = {name: np.swapaxes(array, -1, -2) for name, array in arrays.items()}
     sizes = _sizes(weights, arrays, layout, layer)
     H, G = sizes.heads, sizes.kv_heads
@@ -90,8 +89,9 @@ def read_attention(weights: Weights, layout: Layout, layer: int) -> AttentionWei
 def convention_of(weights: Weights, layout: Layout) -> Convention:
     """`"row"` or `"column"`: the layout's, or what the shapes tell. Raises `InvalidArgument`."""
     layout = _fused_convention(weights, layout, layout.layers[0])
-    arrays, _ = _separate(weights, layout, layout.layers[0])
-    return "row" if _is_row(arrays, layout) else "column"
+    first = layout.layers[0]
+    arrays, _ = _separate(weights, layout, first)
+    return "row" if _is_row(weights, arrays, layout, first) else "column"
 
 
 def _fused_convention(weights: Weights, layout: Layout, layer: int) -> Layout:
@@ -183,7 +183,7 @@ def _array(weights: Weights, template: str, layer: int) -> np.ndarray:
     return array
 
 
-def _is_row(arrays: dict[str, np.ndarray], layout: Layout) -> bool:
+def _is_row(weights: Weights, arrays: dict[str, np.ndarray], layout: Layout, layer: int) -> bool:
     """The convention, from the shapes if nobody says: both ends of a layer are as wide as a token."""
     if layout.convention is not None:
         return layout.convention == "row"
@@ -195,6 +195,8 @@ def _is_row(arrays: dict[str, np.ndarray], layout: Layout) -> bool:
     if len(fits) == 1:
         return fits[0] == "row"
     shapes = {name: array.shape for name, array in arrays.items()}
+    if not fits:
+        raise _unfit(weights, layer, f"the shapes are {shapes}, in neither convention")
     allowed = f"'row' (z W) or 'column' (W z); the shapes {shapes} do not tell which"
     raise InvalidArgument("convention", None, allowed)
 

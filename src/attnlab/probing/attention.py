@@ -60,6 +60,8 @@ def attention_to_words(
             ids, mask = padded(chosen, length)
             # no hidden state is kept; of the shape that `embed` has, whose program serves here too
             reading = encoder.read(ids, mask, np.zeros((len(ids), len(PLACES), length)))
+            if np.isnan(reading.log_attention[:, : len(rows)]).any():
+                raise InvalidArgument("encoder", encoder.name, "one whose attention is finite")
             for place, row in enumerate(rows):
                 text, one = sentences.texts[row], tokenized[row]
                 words = _words(text, one)
@@ -105,7 +107,9 @@ def _of_sentence(
     logits: np.ndarray, words: list[int], found: list[int], other: list[int]
 ) -> dict[str, np.ndarray]:
     bulk = [i for i in words if i not in found]
-    weights = np.exp(logits)
+    # relative to the largest among words, which may be e^-800 beside [SEP]
+    top = logits[..., words].max(-1, keepdims=True)
+    weights = np.exp(np.minimum(logits - top, 0.0))
     total = weights[..., words].sum(-1)
     shares = weights[..., bulk] / total[..., None]
     mass = weights[..., found].sum(-1) / total
@@ -114,7 +118,7 @@ def _of_sentence(
         "mass": mass,
         "mass_other": weights[..., other].sum(-1) / total,
         "participation": 1 / (mass**2 + np.sum(shares**2, axis=-1)),
-        "words": total,
-        "gap": np.log(weights[..., found].sum(-1)) - level,
+        "words": total * np.exp(top[..., 0]),
+        "gap": np.logaddexp.reduce(logits[..., found], axis=-1) - level,
         "bulk_variance": logits[..., bulk].var(-1, ddof=1),
     }
