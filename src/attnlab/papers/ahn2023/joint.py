@@ -7,6 +7,7 @@ of the covariates is read by `P` and weighted by responses in the scores.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -87,8 +88,6 @@ def ends(risk: AttentionRisk, starts: int, seed: int, max_steps: int) -> Attenti
 def least_curvature(risk: AttentionRisk, layer: Any) -> float:
     """The least eigenvalue of the Hessian over all entries with an effect, the direction along
     which a scale moves from `P` to `Q` left out; over the risk of predicting 0."""
-    import jax
-
     from ..._core.precision import float64, to_float64, to_numpy
 
     d = layer.dim
@@ -100,16 +99,23 @@ def least_curvature(risk: AttentionRisk, layer: Any) -> float:
     at = np.nonzero(places)
     neutral = np.where(np.arange(2)[:, None, None] == 0, both, -both)[at]
     with float64():
-        known, start = to_float64((risk, both))
-
-        def value(x: Any) -> Any:
-            return known.value_of(*start.at[at].set(x))
-
-        hessian = to_numpy(jax.jit(jax.hessian(value))(start[at]))
+        hessian = to_numpy(_hessian()(*to_float64((risk, both)), at))
     neutral /= np.linalg.norm(neutral)
     rest = np.linalg.svd(neutral[None])[2][1:]
     zero = np.trace(risk.covariance @ risk.prior) + risk.noise_variance
     return float(np.linalg.eigvalsh(rest @ hessian @ rest.T)[0] / zero)
+
+
+@cache
+def _hessian() -> Any:
+    import equinox as eqx
+    import jax
+
+    @eqx.filter_jit
+    def hessian(risk: Any, both: Any, at: Any) -> Any:
+        return jax.hessian(lambda x: risk.value_of(*both.at[at].set(x)))(both[at])
+
+    return hessian
 
 
 def run(config: JointConfig) -> xarray.Dataset:
