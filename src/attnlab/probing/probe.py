@@ -76,7 +76,7 @@ def probe(
     if smallest < 2:
         allowed = "fewer, so that both labels occur outside of each fold"
         raise InvalidArgument("folds", folds, allowed)
-    if sizes is not None and (isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes)):
+    if sizes is not None and (np.ndim(sizes) != 1 or not len(sizes)):
         raise InvalidArgument("sizes", sizes, "a list of at least one integer")
     sizes = [smallest] if sizes is None else [
         check_integer("sizes", size, minimum=10, maximum=smallest) for size in sizes
