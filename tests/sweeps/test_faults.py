@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -151,20 +152,24 @@ def test_client_worker_and_scheduler_killed_one_after_the_other(file, tmp_path, 
 
 def test_a_full_disk_stops_it_and_it_goes_on(file, tmp_path, undisturbed, monkeypatch):
     place, room = tmp_path / "out", [4]
-    write = directories.Directory.write
+    write = Path.write_bytes
 
-    def full(self, number, data):
+    def full(self, data):
         room[0] -= 1
         if room[0] < 0:
+            write(self, data[: len(data) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write(self, number, data)
+        return write(self, data)
 
-    monkeypatch.setattr(directories.Directory, "write", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(OSError, match="the disk is full: 8 of 30 points are kept in") as caught:
         al.sweep(file, out=place, workers=0)
     assert caught.value.errno == errno.ENOSPC
     monkeypatch.undo()
-    assert finished(place) == 4
+    assert sorted(path.name for path in (place / "batches").iterdir()) == [
+        f"000000{number}.npz" for number in range(4)
+    ]
+    assert sweeps.status(place).done == 8
     same(al.sweep(file, out=place, workers=0), undisturbed)
 
 
