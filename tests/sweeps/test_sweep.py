@@ -57,7 +57,7 @@ def test_a_points_key_depends_on_its_own_settings_and_the_seed_alone(functions):
     few = pointy(functions, "draw", grid={"a": [0.0, 1.0]})
     many = pointy(functions, "draw", grid={"a": [5.0, 1.0, 0.0]})
     np.testing.assert_array_equal(many.value.sel(a=few.a), few.value)
-    assert len(set((many.value - many.a).values.tolist())) == 3
+    assert np.ptp((many.value - many.a).values) > 0.1
     other = pointy(functions, "draw", grid={"a": [0.0, 1.0]}, seed=1)
     assert (other.value != few.value).all()
     import jax
