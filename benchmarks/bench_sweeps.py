@@ -42,18 +42,11 @@ def bench_overhead_per_batch(benchmark, tmp_path, workers):
 def bench_two_workers(benchmark, tmp_path):
     """40 000 points of the exact phase diagram at d = 100, on one worker and on two."""
     times = {}
+    arguments = al.sweeps.read("dohmatob2025/phase-diagram")
+    arguments["grid"]["dim"] = [100]
     for workers in (2, 1):
         start = time.perf_counter()
-        dataset = al.sweep(
-            "dohmatob2025/phase-diagram",
-            grid={
-                "dim": [100],
-                "alpha": {"linspace": [0.003, 0.6, 200]},
-                "beta": {"linspace": [0.2, 2.5, 200]},
-            },
-            workers=workers,
-            out=tmp_path / f"{workers}",
-        )
+        dataset = al.sweep(**arguments, workers=workers, out=tmp_path / f"{workers}")
         times[workers] = time.perf_counter() - start
         assert dataset.status.size == 40_000
         assert np.all(dataset.status == 0)
