@@ -208,3 +208,11 @@ def test_files_that_are_no_sweeps(toml, tmp_path):
         al.sweep(tmp_path / "missing.toml")
     with pytest.raises(al.InvalidArgument, match="nearest: dohmatob2025/phase-diagram"):
         al.sweep("dohmatob2025/phase-diagrams")
+
+
+def test_without_dask_the_extra_is_named(functions, monkeypatch):
+    from attnlab.sweeps import cluster
+
+    monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(al.InvalidArgument, match=r'pip install "attnlab\[sweep\]"'):
+        al.sweep("pointy:plain", grid={"i": [1]}, paths=[str(functions)])
