@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import attnlab as al
 from attnlab.probing import attention_to_words, embed, load_encoder, sentiment_sentences
@@ -54,4 +55,11 @@ def test_other_encoders_are_read_and_decoders_refused(small_bert, tmp_path):
     config = transformers.GPT2Config(**common, **ends, n_embd=12, n_layer=2, n_head=2)
     folder = saved(transformers.GPT2Model(config), small_bert, tmp_path / "decoder")
     with pytest.raises(al.InvalidArgument, match="encoder, whose tokens see all others"):
+        load_encoder(folder)
+    # weights that are missing would be drawn at random
+    config = transformers.DistilBertConfig(**common, dim=12, n_layers=2, n_heads=2, hidden_dim=16)
+    shallow = transformers.DistilBertModel(config).state_dict()
+    folder = tmp_path / "distil"
+    save_file({k: v.numpy().copy() for k, v in shallow.items()}, folder / "model.safetensors")
+    with pytest.raises(al.InvalidArgument, match=r"layer\.2.* is missing"):
         load_encoder(folder)

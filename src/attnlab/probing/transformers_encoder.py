@@ -34,17 +34,29 @@ class TransformersEncoder:
         self._torch = torch
         self.tokens = Tokens(path)
         try:
-            self._model = transformers.AutoModel.from_pretrained(
+            self._model, told = transformers.AutoModel.from_pretrained(
                 str(path),
                 local_files_only=True,
                 trust_remote_code=False,
                 attn_implementation="eager",
                 dtype=torch.float32,
-            ).eval()
+                output_loading_info=True,
+            )
+            self._model.eval()
         except Exception as error:  # the library raises many kinds for files that it cannot read
             allowed = f"an encoder that transformers can read ({error})"
             raise InvalidArgument("model", str(path), allowed) from None
+        # these would be random numbers; the pooler, which many files lack, is not looked at
+        missing = sorted(name for name in told["missing_keys"] if "pooler" not in name)
+        if missing:
+            allowed = f"one with all weights; {missing[0]} is missing"
+            raise InvalidArgument("model", str(path), allowed)
         config = self._model.config
+        needed = ("num_hidden_layers", "num_attention_heads", "hidden_size")
+        for name in (*needed, "max_position_embeddings"):
+            if not isinstance(value := getattr(config, name, None), int) or value < 1:
+                raise InvalidArgument("model", str(path), f"one whose config.json tells {name}")
+        self.tokens.check_known(self._model.get_input_embeddings().num_embeddings)
         allowed = "an encoder, whose tokens see all others"
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidArgument("model", str(path), allowed)
