@@ -1,5 +1,7 @@
 """`attnlab sweep` as a user sees it."""
 
+import signal
+
 import pytest
 from typer.testing import CliRunner
 
@@ -47,12 +49,13 @@ def test_a_file_is_swept_shown_and_drawn(attnlab, toml, tmp_path):
     assert "figure" not in quick.output
 
 
-def test_ctrl_c_says_what_is_kept(attnlab, toml, monkeypatch):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_says_what_is_kept(attnlab, toml, monkeypatch, name):
     write = directories.Directory.write
 
     def interrupted(self, number, data):
         write(self, number, data)
-        raise KeyboardInterrupt
+        signal.raise_signal(getattr(signal, name))
 
     monkeypatch.setattr(directories.Directory, "write", interrupted)
     result = attnlab(toml("sevenths", TOML), "--workers", 0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -69,7 +72,7 @@ def sweep(
         _print_status(place)
         return
     options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-    with progress():
+    with progress(), _ended_gently():
         dataset = sweeps.sweep(
             file,
             out=place,
@@ -81,6 +84,21 @@ def sweep(
             **options,
         )
     _print_result(dataset, place, figure)
+
+
+@contextmanager
+def _ended_gently() -> Iterator[None]:
+    """A batch system's warning before the time is up (SIGTERM) is taken as Ctrl-C: the directory is
+    released, so that the next job may run on another machine."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _default_directory(file: str, quick: bool) -> Path:
