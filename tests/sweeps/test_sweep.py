@@ -216,3 +216,16 @@ def test_without_dask_the_extra_is_named(functions, monkeypatch):
     monkeypatch.setattr(cluster.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(al.InvalidArgument, match=r'pip install "attnlab\[sweep\]"'):
         al.sweep("pointy:plain", grid={"i": [1]}, paths=[str(functions)])
+
+
+def test_a_lock_of_another_machine_is_respected(functions, tmp_path):
+    place = tmp_path / "out"
+    pointy(functions, "plain", grid={"i": [1]}, out=place)
+    assert sweeps.status(place).owner is None
+    owner = {"pid": 7, "host": "node17", "since": "2026-01-01T00:00:00+00:00"}
+    (place / "lock").write_text(json.dumps(owner))
+    assert sweeps.status(place).owner == owner
+    with pytest.raises(al.InvalidArgument, match="process 7 on node17 .* remove .*lock"):
+        pointy(functions, "plain", grid={"i": [1]}, out=place)
+    (place / "lock").unlink()
+    pointy(functions, "plain", grid={"i": [1]}, out=place)
