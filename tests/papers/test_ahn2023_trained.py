@@ -158,7 +158,7 @@ def test_ctrl_c_keeps_what_is_finished(name, monkeypatch):
     changes |= {
         "sparsity": {"dim": 2, "length": 4, **FEW},
         "activations": {"points": 5},
-        "joint-pq": {"dim": 2, "length": 3, "starts": 4, "ratios": (1.0, 2.0)},
+        "joint-pq": {"dim": 2, "length": 3, "starts": 24, "ratios": (1.0, 2.0)},  # as above
     }[name]
     experiment = papers.find_experiment(f"ahn2023/{name}")
     with pytest.raises(RunInterrupted) as caught:
