@@ -38,6 +38,7 @@ _BY_HAND = (
     _broken("bert-probing", "linear_probing:probed", wrap(f"{_HERE}.wrong:control_is_trained"), "the trained network as its own control"),
     _broken("bert-probing", "linear_probing:exchange", factor(0.5, of="followed"), "half as many follow the exchanged word"),
     _broken("bert-probing", "attnlab.probing.embeddings:_weights", wrap(f"{_HERE}.wrong:next_token"), "the first word in place of [CLS]"),
+    _broken("open-heads", "head_attention:others", offset(0.25), "length of the theory 28 % larger"),
 )  # fmt: skip
 
 # the formulas that stand alone, each in the same three ways
@@ -49,6 +50,7 @@ _THRICE = (
     *_broken.thrice("open-rates", "attnlab.dynamics:convergence_rates", "curvature at the origin", "smallest_eigenvalue"),
     *_broken.thrice("open-stability", "checks_manifold:critical_scale", "critical scale"),
     *_broken.thrice("parameters-vs-mlp", "attnlab.students:parameter_count", "number of parameters"),
+    *_broken.thrice("open-heads", "head_attention:predicted_mass", "predicted weight", without=("other sign",)),
     *_broken.thrice("multi-index", "checks_prompts:_wrong_place", "probability of the wrong place", 0, without=("other sign",)),
 )  # fmt: skip
 

@@ -42,7 +42,7 @@ EXPERIMENTS = (
         ),
         source="section 2: token-wise sparsity and the role of [CLS]",
         config=f"{_ROOT}.head_attention:HeadAttentionConfig",
-        run=f"{_ROOT}.head_attention:run",
+        run=f"{_ROOT}.head_attention:measured",
         figure=f"{_ROOT}.head_attention:figure",
         presets={"quick": {}, "paper": {"sentences": 4000}},
         expected=(

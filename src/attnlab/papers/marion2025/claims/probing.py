@@ -21,4 +21,21 @@ CLAIMS = (
         check="attnlab.papers.marion2025.linear_probing:bert_probing",
         expected="confirmed",
     ),
+    Claim(
+        id="open-heads",
+        paper="marion2025",
+        title="Open: do heads of a pretrained encoder attend as the theory has it?",
+        statement=(
+            "Does the mean weight that a head of a pretrained BERT gives, from [CLS], to the one informative word of a "
+            "sentence follow from the mean and the spreads of its logits as for a single-location head; and does a "
+            "head look at that word alone?"
+        ),
+        source="section 2: token-wise sparsity and the role of [CLS]",
+        explanation=(
+            "The theory takes one token to be picked out by one head. The check measures three numbers of each head's "
+            "logits, computes the exact weight that a single-location head with these numbers has, and compares."
+        ),
+        check="attnlab.papers.marion2025.head_attention:open_heads",
+        expected="confirmed",
+    ),
 )
