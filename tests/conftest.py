@@ -8,6 +8,10 @@ import tempfile
 import hypothesis
 import pytest
 
+from attnlab._core.compilation import prefer_quick_compilation
+
+prefer_quick_compilation()
+
 # most of the time goes into compilation, much of it of programs that another module or a process
 # that a test starts has compiled before: they go to files, one directory for each test process
 _PROGRAMS = tempfile.mkdtemp(prefix="attnlab-programs-")

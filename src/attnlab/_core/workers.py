@@ -9,6 +9,7 @@ others go on, and a dead worker is replaced.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
@@ -111,6 +112,7 @@ def run_jobs(
 
 
 def _run(job: Job) -> JobResult:
+    _forget_programs_of_others(_wide(job.group))
     start = time.perf_counter()
     try:
         value = resolve(job.function)(*job.arguments)
@@ -118,6 +120,22 @@ def _run(job: Job) -> JobResult:
         text = "".join(traceback.format_exception(error))
         return JobResult(job.key, None, _one_line(error), text, time.perf_counter() - start)
     return JobResult(job.key, value, seconds=time.perf_counter() - start)
+
+
+_last_wide = ""
+
+
+def _forget_programs_of_others(wide: str) -> None:
+    """Drops JAX's compiled programs when the jobs' wide group changes.
+
+    Each program keeps memory maps, of which a process has a limited number: the programs of all
+    papers are more than one process can hold.
+    """
+    global _last_wide
+    if wide != _last_wide and _last_wide and "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
+        gc.collect()
+    _last_wide = wide
 
 
 def _one_line(error: BaseException) -> str:

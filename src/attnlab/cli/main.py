@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .._core.compilation import prefer_quick_compilation
 from .._core.errors import InvalidArgument
 from .._core.interrupt import RunInterrupted
 from .._version import __version__
@@ -90,6 +91,7 @@ app.command("cite")(browse.cite)
 
 def main() -> None:
     """The entry point `attnlab`."""
+    prefer_quick_compilation()
     warnings.formatwarning = _one_line
     if hasattr(sys.stdout, "reconfigure"):
         # κ, √ and ± have to pass whatever the locale; what it cannot show is replaced.

@@ -176,4 +176,5 @@ def _jax_state() -> dict[str, Any]:
         "prng": str(jax.random.key_impl(jax.random.key(0))),
         # The caller's global flag; `precision` above says what the computation itself used.
         "x64": bool(jax.config.read("jax_enable_x64")),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }
