@@ -22,6 +22,12 @@ from .._core.workers import ctrl_c_held_back, main_hidden
 from .evaluator import run_in_worker
 
 _CONNECT = "30s"
+# what local processes watch of themselves, and how often: it would take a few per cent of the cores
+_THRIFTY = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "5s",
+}
 _LOST_AFTER = 5.0  # seconds without a scheduler before the sweep gives up
 _PATIENCE = 10.0  # seconds between looks at the scheduler while a result is fetched
 _CLOSING = 3.0  # seconds for the local workers to end by themselves
@@ -66,6 +72,7 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
         if scheduler is None:
             # a worker must not run the calling script again, now or when it is started anew
             stack.enter_context(main_hidden())
+            stack.enter_context(dask.config.set(_THRIFTY))
             with ctrl_c_held_back():  # and Ctrl-C is for us, who end the workers
                 cluster = distributed.LocalCluster(
                     n_workers=workers,
