@@ -168,8 +168,8 @@ def half_point(dims: np.ndarray, edge: float, std: float, family: Sizes) -> np.n
     low, high = np.full(len(dims), 0.6 * edge), np.minimum(np.full(len(dims), 1.9 * edge), 0.6)
     for _ in range(2):
         alphas = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 8)
-        mass = attention_at(Sizes(dims[:, None], alphas, 2.0, std), family=family).mass
-        odds = np.log(mass / (1 - mass))
+        found = attention_at(Sizes(dims[:, None], alphas, 2.0, std), family=family)
+        odds = np.log(found.mass / found.missing)
         index = np.clip(np.sum(odds > 0, axis=1) - 1, 0, 6)[:, None]
         low, high = (np.take_along_axis(alphas, index + i, 1)[:, 0] for i in (0, 1))
     first, second = (np.take_along_axis(odds, index + i, 1)[:, 0] for i in (0, 1))

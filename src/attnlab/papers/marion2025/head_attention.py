@@ -114,11 +114,12 @@ def needed_gap(spreads: np.ndarray, log_others: float) -> np.ndarray:
     from ...theory import attention_masses
 
     gaps = np.linspace(0.0, 12.0, 13)
-    mass = attention_masses(
+    found = attention_masses(
         spreads[:, None], log_others, gaps, np.maximum(np.sqrt(0.5) * spreads[:, None], _LEAST)
-    ).mass
+    )
     # the log-odds are nearly linear in the gap
-    return np.array([np.interp(0.0, np.log(row / (1 - row)), gaps) for row in mass])
+    odds = np.log(found.mass / found.missing)
+    return np.array([np.interp(0.0, row, gaps) for row in odds])
 
 
 def figure(dataset: xarray.Dataset) -> Figure:
