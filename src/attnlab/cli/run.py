@@ -41,7 +41,10 @@ def run(
         outputs = papers.run_experiment(experiment, preset, changes, directory=out, figure=figure)
     console = output()
     say(console, f"{experiment.id}  {experiment.title}", style="bold")
-    rows: list[tuple[str, Any]] = [("expected", experiment.expected), ("record", outputs.record)]
+    # its numbers are those of the presets
+    own = set(changes) <= {"seed"}
+    label = "expected" if own else "expected, without changes of settings"
+    rows: list[tuple[str, Any]] = [(label, experiment.expected), ("record", outputs.record)]
     rows += [("figure", path) for path in outputs.figures]
     seconds = records.provenance_of(outputs.dataset)["seconds"]
     rows.append(("took", f"{seconds:.1f} s"))

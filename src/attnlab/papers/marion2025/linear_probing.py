@@ -147,8 +147,8 @@ def bert_probing(preset: str, seed: int) -> Outcome:
     word = exchange(few)
     name = "[CLS], deep layers, unseen words"
     checks = (
-        Check.bound("[CLS] before the first layer: difference between sentences", word.first_spread, upper=1e-5),
         Check.bound(f"{name}: accuracy against {_SHARE:g} of the way to the informative token", cls.accuracy.values, lower=least, standard_error=errors),
+        Check.bound("[CLS] before the first layer: difference between sentences", word.first_spread, upper=1e-5),
         Check.bound("what training adds to [CLS], last layer, unseen words", gain, lower=0.2, standard_error=gain_error),
         Check.bound("[CLS] follows when the one word is exchanged", word.followed, lower=0.8, standard_error=word.error),
     )  # fmt: skip

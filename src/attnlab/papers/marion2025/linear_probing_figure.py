@@ -19,7 +19,7 @@ def figure(dataset: xarray.Dataset) -> Figure:
     last, most = int(dataset.layer[-1]), int(dataset["size"][-1])
     words = dataset.sel(unseen="words")
     panels = (
-        _places(words.isel(size=-1), "layer", f"Where the label can be read ({most} sentences)"),
+        _places(words.isel(size=-1), "layer", f"Where the label can be read (trained on {most})"),
         _places(words.isel(layer=-1), "size", f"Learning curves in layer {last}"),
         _controls(dataset.isel(size=-1), "layer", "[CLS] and its controls, by layer"),
         _controls(dataset.isel(layer=-1), "size", f"[CLS] and its controls, layer {last}"),
@@ -33,7 +33,7 @@ def figure(dataset: xarray.Dataset) -> Figure:
             "sentiment adjective each, with 95 % bands (they allow for sentences with the same adjective). Upper "
             "row: judged on adjectives that the probe has not seen. Lower row: [CLS] of the trained network and of "
             "the same network before training, judged on unseen sentences or on unseen words. Layer 0 are the "
-            "embeddings."
+            "embeddings. Below one half: the words left out of training pull the probe the other way."
         ),
         alt=(
             "Accuracy curves. The informative token is read at every layer; [CLS] is at chance in layer 0 and at "
