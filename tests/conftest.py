@@ -9,6 +9,7 @@ import hypothesis
 import pytest
 
 from attnlab._core.compilation import prefer_quick_compilation
+from attnlab._core.workers import ONE_THREAD
 
 prefer_quick_compilation()
 
@@ -20,8 +21,8 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
 # test processes side by side keep both cores busy: threads of their own would only wait for each other
 if "PYTEST_XDIST_WORKER" in os.environ:
-    for _name in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ.setdefault(_name, "1")
+    for _name, _value in ONE_THREAD.items():
+        os.environ.setdefault(_name, _value)
 
 # the same examples in every run: a test has a verdict, not a distribution of verdicts
 hypothesis.settings.register_profile("fixed", derandomize=True)

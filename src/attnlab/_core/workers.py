@@ -30,6 +30,11 @@ from typing import Any
 
 from .errors import InvalidArgument, check_integer
 
+# environment of a process whose numerical libraries have one thread each
+ONE_THREAD = dict.fromkeys(
+    ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
+)
+
 
 @dataclass(frozen=True)
 class Job:
@@ -321,6 +326,4 @@ def one_thread_each() -> None:
     XLA sizes its CPU thread pool by NPROC when the backend starts; without it each of n workers
     would run as many threads as there are cores.
     """
-    os.environ["NPROC"] = "1"
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
+    os.environ.update(ONE_THREAD)

@@ -16,9 +16,9 @@ underscore are the framework.
 Other distributions add papers through the entry-point group `attnlab.papers`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._core.lazy import lazy_names
 from ._bibliography import bibtex_for as bibtex_for
 from ._bibliography import citable as citable
 from ._discovery import all_experiments as all_experiments
@@ -44,8 +44,4 @@ _LAZY = {
     "run_experiment": "_runner",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _LAZY)

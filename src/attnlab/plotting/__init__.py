@@ -11,9 +11,9 @@ draws; it computes nothing about attention. `circuit_figure` draws the circuits 
     plotting.save_figure(figure, "risk")                # risk.png, risk.pdf, risk.json
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._core.lazy import lazy_names
 from .spec import Arrows as Arrows
 from .spec import Axis as Axis
 from .spec import Band as Band
@@ -52,8 +52,4 @@ _LAZY = {
     "to_plotly": "plotly_renderer",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _LAZY)

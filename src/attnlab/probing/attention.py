@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._core.errors import InvalidArgument, check_integer
-from .._core.progress import current_progress
-from .embeddings import PLACES, batches
+from .._core.errors import InvalidArgument
+from .embeddings import readings
 from .encoders import Encoder, check_encoder
 from .sentences import Sentences
-from .tokens import Tokenized, padded
+from .tokens import Tokenized
 
 if TYPE_CHECKING:
     import xarray
@@ -48,35 +47,24 @@ def attention_to_words(
     check_encoder(encoder)
     if not isinstance(sentences, Sentences) or len(sentences) < 2:
         raise InvalidArgument("sentences", sentences, "probing.Sentences, at least two of them")
-    batch_size = check_integer("batch_size", batch_size, minimum=1)
-    tokenized = encoder.tokens.encode(sentences.texts, max_length=encoder.max_length)
     shape = (len(sentences), encoder.n_layers, encoder.n_heads)
     each = {name: np.empty(shape) for name in (*_KEPT, "bulk_variance")}
     lengths = np.empty(len(sentences))
-    progress = current_progress()
-    progress.start("attention", len(sentences))
-    try:
-        for rows, chosen, length in batches(tokenized, batch_size, encoder.max_length):
-            ids, mask = padded(chosen, length)
-            # no hidden state is kept; of the shape that `embed` has, whose program serves here too
-            reading = encoder.read(ids, mask, np.zeros((len(ids), len(PLACES), length)))
-            if np.isnan(reading.log_attention[:, : len(rows)]).any():
-                raise InvalidArgument("encoder", encoder.name, "one whose attention is finite")
-            for place, row in enumerate(rows):
-                text, one = sentences.texts[row], tokenized[row]
-                words = _words(text, one)
-                found = one.places(*sentences.informative[row])
-                other = one.places(*sentences.other[row])
-                if len(set(words) - set(found)) < 2:
-                    allowed = "sentences of at least two words beside the informative one"
-                    raise InvalidArgument("sentences", text, allowed)
-                logits = reading.log_attention[:, place].astype(np.float64)
-                for name, value in _of_sentence(logits, words, found, other).items():
-                    each[name][row] = value
-                lengths[row] = len(words) - len(found) + 1
-            progress.advance(len(rows))
-    finally:
-        progress.stop()
+    for rows, tokens, reading in readings(encoder, sentences, batch_size, "attention"):
+        if np.isnan(reading.log_attention[:, : len(rows)]).any():
+            raise InvalidArgument("encoder", encoder.name, "one whose attention is finite")
+        for place, row in enumerate(rows):
+            text, one = sentences.texts[row], tokens[place]
+            words = _words(text, one)
+            found = one.places(*sentences.informative[row])
+            other = one.places(*sentences.other[row])
+            if len(set(words) - set(found)) < 2:
+                allowed = "sentences of at least two words beside the informative one"
+                raise InvalidArgument("sentences", text, allowed)
+            logits = reading.log_attention[:, place].astype(np.float64)
+            for name, value in _of_sentence(logits, words, found, other).items():
+                each[name][row] = value
+            lengths[row] = len(words) - len(found) + 1
     dims = ("layer", "head")
     out = xr.Dataset(
         coords={

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +23,8 @@ from .tokens import Tokenized, padded
 
 if TYPE_CHECKING:
     import xarray
+
+    from .bert import Reading
 
 PLACES = ("[CLS]", "informative", "other", "mean")
 _ROUND = 16  # lengths are padded up to a multiple of it: few programs, little padding
@@ -42,29 +44,17 @@ def embed(encoder: Encoder, sentences: Sentences, *, batch_size: int = 64) -> xa
     check_encoder(encoder)
     if not isinstance(sentences, Sentences):
         raise InvalidArgument("sentences", sentences, "probing.Sentences")
-    batch_size = check_integer("batch_size", batch_size, minimum=1)
-    tokenized = encoder.tokens.encode(sentences.texts, max_length=encoder.max_length)
     states = np.empty(
         (encoder.n_layers + 1, len(sentences), len(PLACES), encoder.width), np.float32
     )
-    progress = current_progress()
-    progress.start("embeddings", len(sentences))
-    try:
-        for rows, chosen, length in batches(tokenized, batch_size, encoder.max_length):
-            ids, mask = padded(chosen, length)
-            select = np.stack(
-                [
-                    _weights(tokenized[row], length, sentences.informative[row], sentences.other[row])
-                    for row in rows
-                ]
-            )  # fmt: skip
-            reading = encoder.read(ids, mask, _filled(select, len(ids)))
-            if not np.isfinite(reading.states).all():
-                raise InvalidArgument("encoder", encoder.name, "one whose hidden states are finite")
-            states[:, rows] = reading.states[:, : len(rows)]
-            progress.advance(len(rows))
-    finally:
-        progress.stop()
+
+    def places(row: int, one: Tokenized, length: int) -> np.ndarray:
+        return _weights(one, length, sentences.informative[row], sentences.other[row])
+
+    for rows, _, reading in readings(encoder, sentences, batch_size, "embeddings", places):
+        if not np.isfinite(reading.states).all():
+            raise InvalidArgument("encoder", encoder.name, "one whose hidden states are finite")
+        states[:, rows] = reading.states[:, : len(rows)]
     return xr.Dataset(
         {
             "embedding": (("layer", "sentence", "place", "feature"), states),
@@ -74,6 +64,35 @@ def embed(encoder: Encoder, sentences: Sentences, *, batch_size: int = 64) -> xa
         coords={"layer": np.arange(encoder.n_layers + 1), "place": list(PLACES)},
         attrs={"model": encoder.name},
     )
+
+
+def readings(
+    encoder: Encoder,
+    sentences: Sentences,
+    batch_size: int,
+    label: str,
+    places: Callable[[int, Tokenized, int], np.ndarray] | None = None,
+) -> Iterator[tuple[list[int], list[Tokenized], Reading]]:
+    """Batch by batch the rows of the sentences, their tokens, and what the encoder gives (rows that
+    fill up a batch come last). Progress is reported under `label`. Raises `InvalidArgument`.
+
+    `places(row, tokens, length)` `(places, length)` says which hidden states are kept; None is
+    none, in arrays of the same shape, so that one program serves both.
+    """
+    batch_size = check_integer("batch_size", batch_size, minimum=1)
+    tokenized = encoder.tokens.encode(sentences.texts, max_length=encoder.max_length)
+    progress = current_progress()
+    progress.start(label, len(sentences))
+    try:
+        for rows, chosen, length in batches(tokenized, batch_size, encoder.max_length):
+            select = np.zeros((len(chosen), len(PLACES), length))
+            if places is not None:
+                for place, row in enumerate(rows):
+                    select[place] = places(row, chosen[place], length)
+            yield rows, chosen, encoder.read(*padded(chosen, length), select)
+            progress.advance(len(rows))
+    finally:
+        progress.stop()
 
 
 def batches(
@@ -94,11 +113,6 @@ def batches(
             part = rows[start : start + size]
             filled = part + [part[0]] * (size - len(part))
             yield part, [tokenized[row] for row in filled], length
-
-
-def _filled(select: np.ndarray, size: int) -> np.ndarray:
-    """`select` with rows of zeros after it, up to `size` of them."""
-    return np.concatenate([select, np.zeros((size - len(select), *select.shape[1:]))])
 
 
 def _weights(

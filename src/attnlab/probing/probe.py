@@ -19,7 +19,6 @@ sentences, so no error of cross-validation is exact (Bengio and Grandvalet, 2004
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +27,7 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from .._core.progress import current_progress
+from .installed import require
 
 if TYPE_CHECKING:
     import xarray
@@ -59,7 +59,7 @@ def probe(
     import xarray as xr
     from scipy import stats
 
-    _require()
+    require("scikit-learn")
     from threadpoolctl import threadpool_limits
 
     folds = check_integer("folds", folds, minimum=3, maximum=50)
@@ -119,7 +119,6 @@ def probe(
 def fit(features: np.ndarray, labels: np.ndarray, penalty: float) -> Any:
     """A logistic regression on standardised features; `.predict` and `.decision_function` take the
     features as they are. Raises `InvalidArgument` when only one label occurs."""
-    _require()
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -154,12 +153,6 @@ def _arrays(name: str, given: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not np.isin(labels, (1, -1)).all():
         raise InvalidArgument(f"{name}.label", labels, "each 1 or -1")
     return values, labels, words
-
-
-def _require() -> None:
-    if importlib.util.find_spec("sklearn") is None:
-        allowed = 'installed: pip install "attnlab[probing]"'
-        raise InvalidArgument("scikit-learn", None, allowed)
 
 
 def _splits(

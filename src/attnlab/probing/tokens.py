@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import InvalidArgument
+from .installed import require
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,9 @@ def padded(sentences: Sequence[Tokenized], length: int) -> tuple[np.ndarray, np.
 
 
 def _load(path: Path) -> Any:
-    try:
-        import tokenizers
-    except ImportError:
-        allowed = 'installed: pip install "attnlab[probing]"'
-        raise InvalidArgument("tokenizers", None, allowed) from None
+    require("tokenizers")
+    import tokenizers
+
     if (path / "tokenizer.json").is_file():
         try:
             return tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))

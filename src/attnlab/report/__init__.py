@@ -10,8 +10,9 @@ knows papers only through the `papers` framework.
     al.report.inspect(al.report.Store("report-records"))
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from .build import build_report as build_report
@@ -31,8 +32,4 @@ _LAZY = {
     "Stored": "stored",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _LAZY)

@@ -14,9 +14,9 @@ as they are finished and put together into one labelled dataset.
 The room runs experiments and risks; it knows none of them.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from .._core.lazy import lazy_names
 from .ready import read as read
 from .ready import ready as ready
 
@@ -35,8 +35,4 @@ _LAZY = {
     "sweep": "running",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(importlib.import_module(f"{__name__}.{_LAZY[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _LAZY)

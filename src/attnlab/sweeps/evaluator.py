@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._core.errors import InvalidArgument
+from .._core.workers import ONE_THREAD
 from .parts import DIED, TIMED_OUT, BatchRecord, Part, encode
 from .targets import Target, is_one_by_one
 
@@ -137,12 +138,11 @@ class Evaluator:
         if self._process is not None and self._process.poll() is None:
             return
         self.close()
-        single = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | dict.fromkeys(single, "1"),
+            env=os.environ | ONE_THREAD,
             start_new_session=True,  # Ctrl-C is for whoever runs the sweep
         )
         self._answers = queue.Queue()

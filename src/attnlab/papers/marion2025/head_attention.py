@@ -69,8 +69,8 @@ def open_heads(preset: str, seed: int) -> Outcome:
     settings: dict[str, Any] = {"seed": seed, "sentences": 500 if preset == "quick" else 4000}
     config = HeadAttentionConfig(**settings)
     ds = measured(config).sel(network="trained")
-    apart = np.abs(np.log(predicted_mass(ds) / ds.mass.values)).ravel()
-    likeness = np.corrcoef(np.log(predicted_mass(ds)).ravel(), np.log(ds.mass.values).ravel())[0, 1]
+    predicted, found = (np.log(mass).ravel() for mass in (predicted_mass(ds), ds.mass.values))
+    apart, likeness = np.abs(predicted - found), np.corrcoef(predicted, found)[0, 1]
     error = float(apart.std(ddof=1) / np.sqrt(apart.size))
     top = np.unravel_index(np.argmax(ds.mass.values), ds.mass.shape)
     largest, uniform = float(ds.mass.values[top]), float(ds.uniform)
