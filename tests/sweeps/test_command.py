@@ -1,6 +1,7 @@
 """`attnlab sweep` as a user sees it."""
 
 import signal
+import textwrap
 
 import pytest
 from typer.testing import CliRunner
@@ -77,11 +78,47 @@ def test_bad_input_ends_with_status_2_and_one_line(attnlab, toml):
         (["missing.toml"], "a TOML file (No such file"),
         ([toml("sevenths", TOML), "--status"], "the directory of a sweep"),
         ([toml("sevenths", TOML), "--timeout", -1], "timeout"),
+        ([toml("sevenths", TOML), "--timeout", 1e12], "timeout"),
+        ([toml("drawn", TOML.replace("pointy:picture", "zz:q"))], "figure = 'zz:q'"),
+        ([toml("undrawn", TOML.replace("pointy:picture", "pointy:no"))], "a name that pointy"),
+        ([""], "a TOML file or one of"),
+        (["nothing"], "a TOML file or one of"),
+        ([toml("sevenths", TOML), "--scheduler", "nonsense"], "missing port number"),
+        ([toml("typed", TOML + "\n[select]\nstep = 'a'")], "select.step"),
+        ([toml("fixed", "static = 5\n" + textwrap.dedent(TOML))], "static"),
     ):
         result = attnlab(*arguments)
         assert result.exit_code == 2
         assert message in result.stderr
         assert "Traceback" not in result.output
+
+
+def test_a_figure_that_cannot_be_drawn_costs_no_result(attnlab, toml, tmp_path):
+    file = toml("undrawn", TOML.replace("pointy:picture", "pointy:unlike"))
+    result = attnlab(file, "--workers", 0)
+    assert result.exit_code == 1
+    assert "pointy:unlike: TypeError: it returned int" in result.output
+    assert (tmp_path / "attnlab-output" / "sweep-undrawn" / "sweep.nc").exists()
+
+
+def test_the_figure_of_a_risk_may_lie_beside_its_file(attnlab, toml, tmp_path, monkeypatch):
+    text = """
+        target = "risk"
+        figure = "drawing:risk"
+        task = { kind = "SingleLocation", dim = 20, length = 4 }
+        student = { kind = "PointwiseAttention", activation = "erf" }
+        [grid]
+        "student.scale" = [0.1, 0.2]
+    """
+    file = toml("risky", text)
+    (file.parent / "drawing.py").write_text(
+        "from attnlab.plotting import Axis, Figure, Line, Panel\n\n\ndef risk(dataset):\n"
+        "    line = Line(dataset['scale'].values, dataset['risk'].values, label='risk')\n"
+        "    return Figure('Risk', [Panel('', Axis('scale'), Axis('risk'), [line])])\n"
+    )
+    result = attnlab(file, "--workers", 0)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "attnlab-output" / "sweep-risky" / "figure.png").exists()
 
 
 def test_ready_sweeps_are_listed(attnlab):

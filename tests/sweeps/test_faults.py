@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -249,3 +250,24 @@ def test_failed_points_are_computed_again_when_asked_for(functions, tmp_path):
     assert dataset.value.values.tolist() == [0, 1, 2]
     assert dataset.value.dtype.kind == "i"
     assert sweeps.failures(dataset) == []
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_what_is_no_scheduler_is_told_and_the_command_ends(file, tmp_path, answers):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        address = "nonsense"
+        if answers:
+            threading.Thread(target=answer, daemon=True).start()
+            address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        command = ["attnlab", "sweep", str(file), "--out", str(tmp_path / "out")]
+        process = start(*command, "--scheduler", address)
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "the address of a running Dask scheduler" in output
+    assert "Traceback" not in output

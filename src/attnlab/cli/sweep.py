@@ -142,8 +142,12 @@ def _print_result(dataset: xarray.Dataset, place: Path, figure: bool) -> None:
     if "expected" in dataset.attrs:
         rows.append(("expected", dataset.attrs["expected"]))
     rows.append(("record", place / RESULT))
+    undrawn = ""
     if figure and dataset.attrs.get("figure"):
-        rows += [("figure", path) for path in _draw(dataset, place)]
+        try:
+            rows += [("figure", path) for path in _draw(dataset, place)]
+        except Exception as error:  # of a function that is not ours; the result stands
+            undrawn = f"{dataset.attrs['figure']}: {type(error).__name__}: {error}"
     rows.append(("took", f"{records.provenance_of(dataset)['seconds']:.1f} s"))
     for name, value in rows:
         say(console, f"  {name:<8}  {value}")
@@ -152,13 +156,18 @@ def _print_result(dataset: xarray.Dataset, place: Path, figure: bool) -> None:
         say(console, f"  {row.status:<8}  {where}: {row.error}", style="red")
     if len(failed) > _SHOWN:
         say(console, f"  and {len(failed) - _SHOWN} more (attnlab.sweeps.failures lists them)")
-    if missing:
+    if undrawn:
+        say(console, f"  no figure  {undrawn}", style="red")
+    if missing or undrawn:
         raise typer.Exit(1)
 
 
 def _draw(dataset: xarray.Dataset, place: Path) -> list[Path]:
     from .._core.workers import resolve
+    from ..plotting import Figure
     from ..plotting.matplotlib_renderer import save_figure
 
     drawn = resolve(dataset.attrs["figure"])(dataset)
+    if not isinstance(drawn, Figure):
+        raise TypeError(f"it returned {type(drawn).__name__}, not an attnlab.plotting.Figure")
     return [Path(path) for path in save_figure(drawn, place / "figure")]

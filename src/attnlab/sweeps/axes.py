@@ -17,6 +17,7 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_flag, check_integer, check_real
 from ..records.provenance import checked_json
+from .naming import check_dim, is_plain_text
 
 _RANGES = ("linspace", "logspace", "geomspace", "range")
 _ALLOWED = (
@@ -116,8 +117,7 @@ def values_of(name: str, given: Any) -> tuple[Any, ...]:
 def grid_factor(name: str, given: Any) -> Factor:
     """One setting with values of its own. Raises `InvalidArgument` for repeated values."""
     values = values_of(name, given)
-    texts = [json.dumps(value) for value in values]
-    if len(set(texts)) < len(texts):
+    if len({_label(value) for value in values}) < len(values):
         raise InvalidArgument(name, list(values), "different values on one axis")
     return Factor(name, (name,), (values,))
 
@@ -128,6 +128,8 @@ def zip_factor(given: Mapping[str, Any]) -> Factor:
     dim = entries.pop("dim", None)
     if not entries or not (dim is None or isinstance(dim, str)):
         raise InvalidArgument("zip", given, "a mapping of names to lists of one length")
+    if dim is not None:
+        check_dim(dim)
     columns = {name: values_of(name, values) for name, values in entries.items()}
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
@@ -179,16 +181,44 @@ def _range(name: str, given: dict[str, Any]) -> Any:
         number = check_integer(f"{name}.{kind}", numbers[2], minimum=1, maximum=10**7)
         if kind == "geomspace" and not (first > 0 and last > 0):
             raise InvalidArgument(f"{name}.geomspace", numbers, "between positive numbers")
-        values = getattr(np, kind)(first, last, number)
+        with np.errstate(all="ignore"):
+            values = getattr(np, kind)(first, last, number)
+    if not np.isfinite(values).all():
+        raise InvalidArgument(f"{name}.{kind}", numbers, "a range of finite numbers")
     if rounded:
-        return np.unique(np.rint(values).astype(int)).tolist()
+        return sorted({round(value) for value in values.tolist()})
     return values.tolist()
 
 
 def plain(name: str, value: Any) -> Any:
-    """`value` as JSON will give it back: NumPy's numbers and arrays become Python's. Raises
-    `InvalidArgument` for what JSON does not know."""
-    return checked_json(name, _without_numpy(value))
+    """`value` as JSON will give it back: NumPy's numbers and arrays become Python's.
+
+    Raises `InvalidArgument` for what JSON does not know, and for what the file of a result cannot
+    hold: whole numbers beyond 64 bits, texts with a NUL.
+    """
+    found = checked_json(name, _without_numpy(value))
+    _check_storable(name, found)
+    return found
+
+
+def _check_storable(name: str, value: Any) -> None:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidArgument(name, value, "a whole number of at most 64 bits")
+    if isinstance(value, str) and not is_plain_text(value):
+        raise InvalidArgument(name, value, "text in Unicode, without NUL")
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_storable(name, key)
+            _check_storable(f"{name}.{key}", item)
+    if isinstance(value, list):
+        for item in value:
+            _check_storable(name, item)
+
+
+def _label(value: Any) -> Any:
+    """What tells one value of an axis from another: 1 and 1.0 are the same, True is not."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if number else json.dumps(value, sort_keys=True)
 
 
 def _without_numpy(value: Any) -> Any:

@@ -12,21 +12,25 @@ import faulthandler
 import os
 import pickle
 import queue
+import signal
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, BinaryIO
 
 _GRACE = 60.0  # seconds after which an orphan that nothing else could stop ends itself
 
 
 def main() -> None:
     """The life of the process."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what points print must not get between the answers
-    sys.stdout = sys.stderr
+    incoming, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)  # points must not read the requests,
+    os.dup2(2, 1)  # and what they print must not get between the answers
+    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), sys.stderr
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+    threading.Thread(target=_read, args=(incoming, requests), daemon=True).start()
 
     def send(answer: Any) -> None:
         pickle.dump(answer, answers)
@@ -42,11 +46,11 @@ def main() -> None:
         _answer(requests.get(), loaded, send)
 
 
-def _read(requests: queue.Queue[Any]) -> None:
+def _read(incoming: BinaryIO, requests: queue.Queue[Any]) -> None:
     """Takes requests in a thread of its own, so that the end of the input is noticed at once."""
     while True:
         try:
-            requests.put(pickle.load(sys.stdin.buffer))
+            requests.put(pickle.load(incoming))
         except Exception:
             os._exit(0)
 
@@ -58,7 +62,7 @@ def _answer(request: dict[str, Any], loaded: dict[str, Any], send: Any) -> None:
     try:
         if request["name"] not in loaded:
             loaded.clear()
-            loaded[request["name"]] = Target(request["description"])
+            loaded[request["name"]] = Target(request["description"], interruptible=False)
         target = loaded[request["name"]]
     except Exception as error:
         send(("refused", described(error)))

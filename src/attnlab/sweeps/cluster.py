@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import importlib.util
+import json
 import logging
 import os
 import queue
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from .._core.errors import InvalidArgument, check_integer
 from .._core.workers import ctrl_c_held_back, main_hidden
 from .evaluator import run_in_worker
 
-_CONNECT = "30s"
+_CONNECT = "15s"
 # what local processes watch of themselves, and how often: it would take a few per cent of the cores
 _THRIFTY = {
     "distributed.worker.profile.enabled": False,
@@ -86,12 +88,13 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
             address = cluster
         stack.enter_context(_quiet("distributed.client"))  # what happened is said once, by us
         try:
-            file = isinstance(address, str) and address.endswith(".json")
-            where = {"scheduler_file": address} if file else {"address": address}
-            client = distributed.Client(**where, timeout=_CONNECT, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+            client = _connected(_address(address))
+        except Exception as error:  # of many kinds, when something else answers there
             text = " ".join(str(error).split()) or type(error).__name__
-            allowed = f"the address of a running Dask scheduler, such as tcp://host:8786 ({text})"
+            allowed = (
+                "the address of a running Dask scheduler, such as tcp://host:8786, or its .json "
+                f"file ({text})"
+            )
             raise InvalidArgument("scheduler", scheduler, allowed) from None
         # a connection to who has died is tried for so long; 30 s are waited in silence otherwise
         stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "5s"}))
@@ -100,6 +103,27 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
         finally:
             with suppress(Exception):  # its scheduler may be gone
                 client.close(timeout=2)
+
+
+def _address(scheduler: Any) -> Any:
+    """The address that a scheduler file holds (Dask would wait for a missing one for ever)."""
+    if isinstance(scheduler, os.PathLike) or str(scheduler).endswith(".json"):
+        return json.loads(Path(scheduler).read_bytes())["address"]
+    return scheduler
+
+
+def _connected(address: Any) -> Any:
+    import distributed
+
+    class Client(distributed.Client):
+        def __init__(self) -> None:
+            try:
+                super().__init__(address, timeout=_CONNECT, set_as_default=False)
+            except BaseException:
+                self.status = "closed"  # else it would wait for an answer when it is deleted
+                raise
+
+    return Client()
 
 
 def spread(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .parts import MEANINGS, MISSING, BatchRecord
+from .naming import RESERVED, unused
+from .parts import FAILED, MEANINGS, MISSING, OK, BatchRecord, Part
 from .specification import Specification
+from .variables import Variable
 
 if TYPE_CHECKING:
     import xarray
@@ -25,32 +27,32 @@ class Failure(NamedTuple):
     error: str
 
 
-class _Variable:
-    """What is known of a variable from all batches: its dims, its largest sizes, its kind."""
-
-    def __init__(self, dims: tuple[str, ...], coordinate: bool, attrs: Any):
-        self.dims, self.coordinate, self.attrs = dims, coordinate, dict(attrs)
-        self.sizes = [0] * len(dims)
-        self.types: set[np.dtype] = set()
-        self.count = 0
-        self.first: np.ndarray | None = None
-        self.same = True
-
-
 def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -> xarray.Dataset:
     """The dataset of all points; those that `numbers` of batches do not cover are missing.
 
     Numbers are NaN and texts empty where there is no result (whole numbers become floats if that
-    happens). Where points differ in the sizes of their own dimensions, the longest counts and the
-    others are filled up. `status` says what has become of each point; if some failed, `failure`
-    numbers them, with `failure_point`, the position in the order of the dims, and `failure_error`.
+    happens, or where floats would not be exact the number named in the attribute `nothing`). Where
+    points differ in the sizes of their own dimensions, the longest counts and the others are filled
+    up; a point whose variables have other dimensions than those of the first has failed. `status`
+    says what has become of each point; if some failed, `failure` numbers them, with
+    `failure_point`, the position in the order of the dims, and `failure_error`.
     """
     import xarray
 
     plan, numbers = specification.plan, list(numbers)
     found, failures = _survey(specification, read, numbers)
+    sizes = _sizes(found)
     status = np.full(plan.size, MISSING, np.int8)
-    arrays = {n: _empty(v, plan.size) for n, v in found.items() if not v.coordinate}
+    arrays, coords = {}, _coordinates(specification)
+    names, dims = _names(found, {*plan.dims, *coords})
+    for name, variable in found.items():
+        if variable.is_label(sizes):
+            own = tuple(dims[dim] for dim in variable.dims)
+            coords[names[name]] = (own, variable.first, variable.attrs)
+            continue
+        arrays[name], nothing = variable.array(name, plan.size, sizes)
+        if nothing:
+            variable.attrs["nothing"] = nothing
     for number in numbers:
         record = read(number)
         if record is None:
@@ -58,29 +60,28 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
         points = plan.points(number)
         status[points] = record.status()
         for part in record.parts:
+            if _misfit(part, found):
+                continue
             at = points[list(part.positions)]
             for name, column in part.columns.items():
-                if name not in arrays:
-                    continue  # a coordinate that is the same for all points
-                array, values = arrays[name], column.values
-                array[at, *(slice(0, size) for size in values.shape[1:])] = values
+                if name in arrays:
+                    values = column.values
+                    place: Any = (at, *(slice(0, size) for size in values.shape[1:]))
+                    arrays[name][place] = values
     data: dict[str, Any] = {}
-    swept, coords = plan.dims, _coordinates(specification)
-    taken = {*swept, *coords, "status", "failure"}
-    renamed = {name: f"result_{name}" if name in taken else name for name in found}
-    for name, variable in found.items():
-        dims = tuple(renamed.get(d, f"result_{d}" if d in taken else d) for d in variable.dims)
-        if name in arrays:
-            values = _narrowed(arrays.pop(name), variable, plan.size)
-            shape = (*plan.shape, *values.shape[1:])
-            data[renamed[name]] = ((*swept, *dims), values.reshape(shape), variable.attrs)
-        else:
-            coords[renamed[name]] = (dims, variable.first, variable.attrs)
+    for name in list(arrays):
+        variable, values = found[name], arrays.pop(name)
+        own = tuple(dims[dim] for dim in variable.dims)
+        entry = ((*plan.dims, *own), values.reshape(*plan.shape, *values.shape[1:]), variable.attrs)
+        (coords if variable.coordinate else data)[names[name]] = entry
+    for point, _ in failures:
+        if status[point] == OK:
+            status[point] = FAILED
     flags = {
         "flag_values": np.array(list(MEANINGS), np.int8),
         "flag_meanings": " ".join(MEANINGS.values()),
     }
-    data["status"] = (swept, status.reshape(plan.shape), flags)
+    data["status"] = (plan.dims, status.reshape(plan.shape), flags)
     if failures:
         failures.sort()
         data["failure_point"] = ("failure", np.array([point for point, _ in failures], np.int64))
@@ -101,15 +102,19 @@ def failures(dataset: xarray.Dataset) -> list[Failure]:
     ):
         index = np.unravel_index(point, dataset["status"].shape)
         here = dataset["status"].isel(dict(zip(dims, index, strict=True)))
-        settings = {str(name): value.values.item() for name, value in here.coords.items()}
+        settings = {
+            str(name): value.values.item()
+            for name, value in here.coords.items()
+            if "setting" in value.attrs
+        }
         found.append(Failure(settings, MEANINGS[int(here)], error))
     return found
 
 
 def _survey(
     specification: Specification, read: Read, numbers: list[int]
-) -> tuple[dict[str, _Variable], list[tuple[int, str]]]:
-    found: dict[str, _Variable] = {}
+) -> tuple[dict[str, Variable], list[tuple[int, str]]]:
+    found: dict[str, Variable] = {}
     failed: list[tuple[int, str]] = []
     for number in numbers:
         record = read(number)
@@ -118,63 +123,67 @@ def _survey(
         points = specification.plan.points(number)
         failed += [(int(points[p]), text) for p, (_, text) in record.errors.items()]
         for part in record.parts:
+            wrong = _misfit(part, found)
+            if wrong:
+                failed += [(int(points[p]), wrong) for p in part.positions]
+                continue
             for name, column in part.columns.items():
-                variable = found.setdefault(
-                    name, _Variable(column.dims, column.coordinate, column.attrs)
-                )
-                _add(name, variable, column.dims, column.values)
-    for variable in found.values():
-        # a label that all points share stays a label; one that differs is a result
-        variable.coordinate &= variable.same and variable.first is not None
+                found.setdefault(name, Variable(column)).add(column.values)
     return found, failed
 
 
-def _add(name: str, variable: _Variable, dims: tuple[str, ...], values: np.ndarray) -> None:
-    if dims != variable.dims:
-        from .._core.errors import InvalidArgument
-
-        allowed = f"on the dimensions {variable.dims} in every point"
-        raise InvalidArgument(f"variable {name}", dims, allowed)
-    variable.sizes = [max(a, b) for a, b in zip(variable.sizes, values.shape[1:], strict=True)]
-    variable.types.add(values.dtype)
-    variable.count += len(values)
-    if variable.coordinate and variable.same:
-        first = values[0] if variable.first is None else variable.first
-        variable.first = first
-        variable.same = values.shape[1:] == first.shape and bool(np.all(values == first))
+def _misfit(part: Part, found: Mapping[str, Variable]) -> str:
+    """Why points cannot stand beside the others; empty where they can."""
+    for name, column in part.columns.items():
+        if name in found and column.dims != found[name].dims:
+            return (
+                f"result {name} has the dimensions {column.dims}, other points {found[name].dims}"
+            )
+    return ""
 
 
-def _kind(variable: _Variable) -> np.dtype:
-    if all(kind.kind in "SU" for kind in variable.types):
-        return np.result_type(*variable.types)
-    if any(kind.kind in "SU" for kind in variable.types):
-        return np.dtype("U64")
-    return np.result_type(*variable.types)
+def _sizes(found: Mapping[str, Variable]) -> dict[str, int]:
+    """The largest size of each dimension of the points' own."""
+    sizes: dict[str, int] = {}
+    for variable in found.values():
+        for shape in variable.sizes:
+            for dim, size in zip(variable.dims, shape, strict=True):
+                sizes[dim] = max(size, sizes.get(dim, 0))
+    return sizes
 
 
-def _empty(variable: _Variable, size: int) -> Any:
-    """An array for all points, filled with what stands for nothing."""
-    kind = _kind(variable)
-    shape = (size, *variable.sizes)
-    if kind.kind in "SU":
-        return np.zeros(shape, kind)
-    return np.full(shape, np.nan, np.float64 if kind.kind != "f" else kind)
-
-
-def _narrowed(array: np.ndarray, variable: _Variable, size: int) -> np.ndarray:
-    """Whole numbers and booleans as such again, where nothing is missing."""
-    kind = _kind(variable)
-    if kind.kind in "SUf" or np.isnan(array).any():
-        return array
-    return array.astype(kind)
+def _names(found: Mapping[str, Variable], swept: set[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The names of variables and of their dimensions in the dataset, none of them used twice."""
+    taken = {*swept, *RESERVED}
+    dims: dict[str, str] = {}
+    for variable in found.values():
+        for dim in variable.dims:
+            if dim not in dims:
+                dims[dim] = unused(dim, {*taken, *dims.values()})
+    names: dict[str, str] = {}
+    for name, variable in found.items():
+        if name in dims and variable.coordinate:
+            names[name] = dims[name]
+            continue
+        names[name] = unused(name, {*taken, *dims.values(), *names.values()})
+    return names, dims
 
 
 def _coordinates(specification: Specification) -> dict[str, Any]:
     names, coords = specification.names(), {}
     for factor in specification.plan.factors:
         for name, column in zip(factor.names, factor.columns, strict=True):
-            scalar = all(isinstance(v, int | float | str) for v in column)
-            alike = len({isinstance(v, str) for v in column}) == 1
-            values = np.array(column if scalar and alike else [json.dumps(v) for v in column])
-            coords[names[name]] = (factor.dim, values, {"setting": name})
+            coords[names[name]] = (factor.dim, _labels(column), {"setting": name})
     return coords
+
+
+def _labels(column: Sequence[Any]) -> np.ndarray:
+    """The values of a setting as an array, or their JSON where they are of several kinds."""
+    kinds = {type(value) for value in column}
+    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
+        return np.array(column)
+    if kinds == {int, float} and all(
+        int(float(value)) == value for value in column if type(value) is int
+    ):
+        return np.array(column, np.float64)
+    return np.array([json.dumps(value) for value in column])

@@ -26,9 +26,10 @@ from .._core.errors import InvalidArgument
 from .._core.files import replacing
 from .._version import __version__
 from ..records import writable_directory
+from .differences import differences
 from .lock import Lock, holder
 from .parts import OK, BatchRecord, decode
-from .specification import Specification, differences
+from .specification import Specification
 
 RESULT = "sweep.nc"
 _MANIFEST, _BATCHES, _FORMAT = "manifest.json", "batches", 1
@@ -64,7 +65,7 @@ class Directory:
     """
 
     def __init__(self, path: Path, specification: Specification, *, fresh: bool = False):
-        self.path = writable_directory(path)
+        self.path, self._plan = writable_directory(path), specification.plan
         self._lock = Lock(self.path)
         try:
             (self.path / _BATCHES).mkdir(exist_ok=True)
@@ -90,8 +91,8 @@ class Directory:
             temporary.write_bytes(data)
 
     def finished(self) -> list[int]:
-        """Numbers of the batches whose files are there."""
-        return _numbers(self.path)
+        """Numbers of this sweep's batches whose files are there."""
+        return [number for number in _numbers(self.path) if number < self._plan.batches]
 
     def sound(self, *, but_failed: bool = False) -> set[int]:
         """Those of them that can be read; without those that have failed points if so wished.
@@ -105,7 +106,11 @@ class Directory:
 
     def read(self, number: int) -> BatchRecord | None:
         """A finished batch; None where the file is missing or damaged, which is then removed."""
-        return _read(self.path, number, remove=True)
+        record = _read(self.path, number, remove=True)
+        if record is not None and record.size != len(self._plan.points(number)):
+            _file(self.path, number).unlink(missing_ok=True)
+            return None
+        return record
 
     def _clear(self) -> None:
         for number in _numbers(self.path):
@@ -158,7 +163,7 @@ def status(directory: Path) -> Status:
     done = failed = finished = 0
     seconds = 0.0
     for number in _numbers(directory):
-        record = _read(directory, number)
+        record = _read(directory, number) if number < manifest["batches"] else None
         if record is None:
             continue
         finished += 1
@@ -167,7 +172,7 @@ def status(directory: Path) -> Status:
         seconds += record.seconds
     return Status(
         directory,
-        str(manifest["configuration"]["target"]),
+        str(manifest["configuration"].get("target")),
         int(manifest["points"]),
         done,
         failed,
@@ -181,15 +186,21 @@ def status(directory: Path) -> Status:
 
 def _manifest(directory: Path) -> dict[str, Any] | None:
     try:
-        text = (directory / _MANIFEST).read_text(encoding="utf-8")
-    except FileNotFoundError:
+        data = (directory / _MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    with suppress(ValueError):
-        found = json.loads(text)
-        if isinstance(found, dict) and found.get("format") == _FORMAT:
+    with suppress(ValueError):  # no JSON, or not even text
+        found = json.loads(data)
+        if isinstance(found, dict) and found.get("format") == _FORMAT and _is_whole(found):
             return found
     allowed = f"a directory whose {_MANIFEST} this version reads (fresh discards it)"
     raise InvalidArgument("out", str(directory), allowed)
+
+
+def _is_whole(manifest: Mapping[str, Any]) -> bool:
+    kinds: dict[str, type] = {"configuration": dict, "versions": dict, "digest": str}
+    kinds |= {"started": str, "points": int, "batches": int}
+    return all(isinstance(manifest.get(name), kind) for name, kind in kinds.items())
 
 
 def _numbers(directory: Path) -> list[int]:

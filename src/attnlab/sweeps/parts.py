@@ -12,12 +12,15 @@ from typing import Any
 import numpy as np
 
 from .._core.errors import InvalidArgument
+from .naming import check_result, is_plain_text, plain_text
 
 # What has become of a point; CF's `flag_meanings` of the variable `status`.
 MISSING, OK, FAILED, TIMED_OUT, DIED = -1, 0, 1, 2, 3
 MEANINGS = {MISSING: "missing", OK: "ok", FAILED: "failed", TIMED_OUT: "timeout", DIED: "died"}
 
-_KINDS = "biufSU"
+_KINDS = "biufU"
+# attributes by which files say how values are coded: no labels of a result
+_OF_FILES = ("_FillValue", "missing_value", "scale_factor", "add_offset", "dtype", "coordinates")
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,12 @@ def batch_part(positions: tuple[int, ...], value: Any, keep: Iterable[str] | Non
         value = {"value": value}
     columns = {}
     for name, entry in value.items():
-        dims, array = entry if isinstance(entry, tuple) else (None, entry)
+        dims, array = _pair(entry)
         array = _array(name, array)
         if array.shape[:1] != (len(positions),):
             allowed = f"an array whose first axis has the {len(positions)} points of the call"
             raise InvalidArgument(f"result {name}", array.shape, allowed)
-        columns[str(name)] = Column(_dims(str(name), dims, array.ndim - 1), array)
+        columns[check_result(name)] = Column(_dims(str(name), dims, array.ndim - 1), array)
     return Part(positions, _kept(columns, keep))
 
 
@@ -136,58 +139,81 @@ def decode(data: bytes) -> BatchRecord:
                     for k, (name, dims, attrs, coordinate) in enumerate(columns)
                 }
                 parts.append(Part(tuple(file[f"{number}"].tolist()), made))
-    except (zipfile.BadZipFile, KeyError, OSError, EOFError, TypeError) as error:
+        errors = {int(p): (int(code), str(text)) for p, code, text in header["errors"]}
+        record = BatchRecord(int(header["size"]), parts, errors, float(header["seconds"]))
+        record.status()  # positions beyond the batch
+    except (zipfile.BadZipFile, KeyError, IndexError, OSError, EOFError, TypeError) as error:
         raise ValueError(f"damaged: {error}") from None
-    errors = {int(p): (int(code), str(text)) for p, code, text in header["errors"]}
-    return BatchRecord(int(header["size"]), parts, errors, float(header["seconds"]))
+    return record
 
 
 def _columns(value: Any, select: Mapping[str, Any] | None) -> Iterable[tuple[str, Column]]:
     if hasattr(value, "to_dataset") and not hasattr(value, "data_vars"):  # a DataArray
         value = value.to_dataset(name=value.name or "value")
-    if hasattr(value, "data_vars"):
-        chosen = {dim: at for dim, at in (select or {}).items() if dim in value.dims}
-        value = value.isel(chosen)
+    dataset = hasattr(value, "data_vars")
+    for dim in select or {}:
+        if not dataset or dim not in value.dims:
+            raise InvalidArgument("select", dim, "a dimension of the datasets that points give")
+    if dataset:
+        value = value.isel(select or {})
         for name, variable in value.variables.items():
             array = _array(str(name), variable.values)
-            dims = tuple(str(dim) for dim in variable.dims)
-            attrs = {k: v for k, v in variable.attrs.items() if isinstance(v, str)}
-            yield str(name), Column(dims, array[None], attrs, name in value.coords)
+            dims = _dims(str(name), variable.dims, array.ndim)
+            texts = {k: plain_text(v) for k, v in variable.attrs.items() if isinstance(v, str)}
+            attrs = {k: v for k, v in texts.items() if k not in _OF_FILES and is_plain_text(k)}
+            yield check_result(name), Column(dims, array[None], attrs, name in value.coords)
         return
     for name, entry in (value if isinstance(value, Mapping) else {"value": value}).items():
         if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array in a mapping
             entry = (tuple(entry.dims), entry.values)
-        named = isinstance(entry, tuple) and len(entry) == 2
-        given, array = entry if named else (None, entry)
+        given, array = _pair(entry)
         array = _array(str(name), array)
-        yield str(name), Column(_dims(str(name), given, array.ndim), array[None])
+        yield check_result(name), Column(_dims(str(name), given, array.ndim), array[None])
+
+
+def _pair(entry: Any) -> tuple[Any, Any]:
+    """`(dims, array)`; dims None where only values are given."""
+    if isinstance(entry, tuple) and len(entry) == 2:
+        dims = entry[0]
+        several = isinstance(dims, list | tuple) and all(isinstance(dim, str) for dim in dims)
+        if several or (isinstance(dims, str) and not isinstance(entry[1], str)):
+            return entry
+    return None, entry
 
 
 def _dims(name: str, given: Any, rank: int) -> tuple[str, ...]:
     if given is None:
         return tuple(f"{name}_{axis}" for axis in range(rank))
     dims = (given,) if isinstance(given, str) else tuple(given)
-    if len(dims) != rank or not all(isinstance(dim, str) for dim in dims):
-        raise InvalidArgument(f"result {name}", dims, f"{rank} names of dimensions")
-    return dims
+    if len(dims) != rank or len(set(dims)) < rank:
+        raise InvalidArgument(f"result {name}", dims, f"{rank} different names of dimensions")
+    return tuple(check_result(dim) for dim in dims)
 
 
 def _array(name: str, value: Any) -> np.ndarray:
+    allowed = "numbers of at most 64 bits, booleans or text, or arrays of them"
     try:
         array = np.asarray(value)
         if array.dtype == object and all(isinstance(x, str) for x in array.flat):
             array = array.astype(np.str_)
     except (TypeError, ValueError):
         array = np.asarray(None)
-    if array.dtype.kind not in _KINDS:
-        allowed = "numbers, booleans or text, or arrays of them"
+    wide = array.dtype.itemsize > 8 and array.dtype.kind != "U"
+    if array.dtype.kind not in _KINDS or wide:
         raise InvalidArgument(f"result {name}", value, allowed)
+    if array.dtype.kind == "U":
+        # NumPy drops NUL at the end of a text, so that it is looked for in what was given
+        given = value if isinstance(value, str) else array
+        texts = [given] if isinstance(given, str) else given.ravel().tolist()
+        if not all(is_plain_text(text) for text in texts):
+            raise InvalidArgument(f"result {name}", value, "text in Unicode, without NUL")
     return array
 
 
 def _kept(columns: dict[str, Column], keep: Iterable[str] | None) -> dict[str, Column]:
     if not columns:
         raise InvalidArgument("result", {}, "at least one named value")
+    _check_sizes(columns)
     if keep is None:
         return columns
     missing = [name for name in keep if name not in columns]
@@ -200,6 +226,15 @@ def _kept(columns: dict[str, Column], keep: Iterable[str] | None) -> dict[str, C
         for name, column in columns.items()
         if name in wanted or (column.coordinate and name in used)
     }
+
+
+def _check_sizes(columns: Mapping[str, Column]) -> None:
+    sizes: dict[str, int] = {}
+    for name, column in columns.items():
+        for dim, size in zip(column.dims, column.values.shape[1:], strict=True):
+            if sizes.setdefault(dim, size) != size:
+                allowed = f"of {sizes[dim]} entries on {dim!r}, as other results are"
+                raise InvalidArgument(f"result {name}", size, allowed)
 
 
 def _stacked(group: list[Part]) -> Part:

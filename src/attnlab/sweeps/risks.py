@@ -18,6 +18,7 @@ import numpy as np
 from .._core.errors import InvalidArgument, check_choice
 from .parts import Column, Part
 
+SECTIONS = ("task", "student", "overlaps")
 _TASKS = ("SingleLocation", "SeveralLocations", "InContextRegression")
 _STUDENTS = ("PointwiseAttention", "SoftmaxAttention", "KernelHeads", "MergedAttention")
 _OVERLAPS = ("kappa", "nu", "theta", "eta", "rho")
@@ -27,8 +28,10 @@ _KEPT = 512  # risk objects that are not built again
 
 def check_names(settings: Mapping[str, Any], swept: Iterable[str]) -> None:
     """Raises `InvalidArgument` for sections, kinds or arguments that do not exist."""
-    for name in settings:
-        check_choice("settings", name, ("task", "student", "overlaps"))
+    for name, value in settings.items():
+        check_choice("settings", name, SECTIONS)
+        if not isinstance(value, Mapping):
+            raise InvalidArgument(name, value, "a mapping of names to values")
     for section, kinds in (("task", _TASKS), ("student", _STUDENTS)):
         kind = settings.get(section, {}).get("kind")
         check_choice(f"{section}.kind", kind, kinds)
@@ -40,7 +43,7 @@ def check_names(settings: Mapping[str, Any], swept: Iterable[str]) -> None:
         check_choice("overlaps argument", name, _OVERLAPS)
     for name in swept:
         section, _, argument = name.partition(".")
-        check_choice("swept setting", section, ("task", "student", "overlaps"))
+        check_choice("swept setting", section, SECTIONS)
         if section == "overlaps":
             check_choice("overlaps argument", argument, _OVERLAPS)
 

@@ -116,7 +116,8 @@ def _specification(target: Any, quick: bool, arguments: Mapping[str, Any]) -> Sp
     given = {name: value for name, value in arguments.items() if value is not None}
     file = isinstance(target, os.PathLike) or (isinstance(target, str) and target.endswith(".toml"))
     varies = {"grid", "zip", "points", "seeds"} & set(given)
-    if file or (isinstance(target, str) and "/" in target and not varies):
+    named = isinstance(target, str) and target != "risk" and ":" not in target
+    if file or (named and not varies):
         return specify(**(read(target, quick=quick) | given))
     if quick:
         raise InvalidArgument("quick", quick, "False but for files and ready sweeps")

@@ -5,23 +5,29 @@ from __future__ import annotations
 import builtins
 import copy
 import hashlib
-import inspect
 import json
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
-from .._core.workers import resolve
 from .axes import Factor, Plan, grid_factor, plain, points_factor, seeds_factor, zip_factor
+from .functions import check_function, resolve_with, source_of
+from .naming import check_labels, check_setting, short
+from .risks import SECTIONS, check_names
 
 BATCHING = ("each", "vmap", "arrays")
 QUANTITIES = ("risk", "error", "components", "gradient")
 THEORIES = ("exact", "mean field", "approximate")
-_SECTIONS = ("task", "student", "overlaps")
+_TARGETS = {"risk": "a risk", "experiment": "an experiment", "function": "a function"}
+_OPTIONS = {
+    "risk": (*SECTIONS, "quantities", "theory"),
+    "experiment": ("preset", "variables", "select"),
+    "function": ("batching", "static", "seed", "variables", "select"),
+}
 pairs = builtins.zip  # `zip` is an argument here
 _WRITTEN_OUT = 1000  # values of an axis that records list one by one
+_LONGEST = 1e7  # seconds that a point may be given: four months
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class Specification:
     def names(self) -> dict[str, str]:
         """For each swept setting the name of its coordinate: the last part of a dotted name, or all
         of it where that is no longer unique."""
-        return _short([name for factor in self.plan.factors for name in factor.names])
+        return short([name for factor in self.plan.factors for name in factor.names])
 
 
 def specify(
@@ -81,118 +87,129 @@ def specify(
     zip: Any = None,
     points: Any = None,
     seeds: Any = None,
-    preset: str = "quick",
-    variables: Iterable[str] | None = None,
-    select: Mapping[str, int] | None = None,
-    quantities: Iterable[str] = ("risk", "error"),
-    theory: str = "exact",
-    batching: str = "each",
-    static: Iterable[str] = (),
     batch: int | None = None,
     timeout: float | None = None,
-    seed: int = 0,
     paths: Sequence[str] = (),
     about: Mapping[str, str] | None = None,
-    **sections: Any,
+    **options: Any,
 ) -> Specification:
     """The sweep that these arguments describe; see `sweep` for what they mean.
 
     Raises `InvalidArgument` naming the argument that is wrong.
     """
-    for name in sections:
-        check_choice("argument", name, _SECTIONS)
+    kind = _kind(target)
+    for name, value in options.items():
+        check_choice("argument", name, {name for names in _OPTIONS.values() for name in names})
+        if name not in _OPTIONS[kind]:
+            raise InvalidArgument(name, value, f"left out: {_TARGETS[kind]} knows no such thing")
     fixed = dict(plain("settings", _mapping("settings", settings)))
     factors = _factors(grid, zip, points, seeds)
     swept = [name for factor in factors for name in factor.names]
+    for name in [*fixed, *swept]:
+        check_setting(name)
     if timeout is not None:
-        timeout = check_real("timeout", timeout, low=0.0, low_open=True)
-    seed = check_integer("seed", seed, minimum=0, maximum=2**32 - 1)
+        timeout = check_real("timeout", timeout, low=0.0, low_open=True, high=_LONGEST)
+    paths = tuple(_names("paths", paths))
+    about = dict(about or {})
+    if about.get("figure"):
+        resolve_with(about["figure"], paths, "figure")
     function, source = None, None
-    options: dict[str, Any] = {}
-    kept = None if variables is None else _names("variables", variables)
-    if isinstance(target, str) and target == "risk":
-        kind, batching = "risk", "vmap"
-        fixed |= {k: plain(k, _mapping(k, v)) for k, v in sections.items()}
-        chosen = _names("quantities", quantities)
-        for name in chosen:
-            check_choice("quantities", name, QUANTITIES)
-        check_choice("theory", theory, THEORIES)
-        options = {"quantities": chosen, "theory": theory}
-        from .risks import check_names
-
+    if kind == "risk":
+        fixed |= {k: plain(k, _mapping(k, options[k])) for k in SECTIONS if k in options}
         check_names(fixed, swept)
-    elif sections:
-        raise InvalidArgument("target", target, f"'risk' where {sorted(sections)} are given")
-    elif isinstance(target, str) and ":" not in target:
-        kind, batching = "experiment", "each"
-        target = _check_experiment(target, preset, fixed, factors)
-        options = {"preset": preset, "variables": kept, "select": dict(select or {})}
+        checked = _risk_options(options)
+    elif kind == "experiment":
+        target = _check_experiment(str(target), options.get("preset", "quick"), fixed, factors)
+        checked = {"preset": options.get("preset", "quick"), **_kept(options)}
     else:
-        kind = "function"
-        check_choice("batching", batching, BATCHING)
-        found = resolve_with(target, paths) if isinstance(target, str) else target
-        _check_function(found, fixed, swept)
-        source = _source(found)
-        if not isinstance(target, str):
-            function = target
-            target = f"{found.__module__}:{getattr(found, '__qualname__', type(found).__name__)}"
-        options = {"batching": batching, "static": _names("static", static), "seed": seed}
-        options |= {"variables": kept, "select": dict(select or {})}
-    held = _held(kind, batching, factors, options.get("static", ()))
+        checked = _function_options(options)
+        function = resolve_with(target, paths) if isinstance(target, str) else target
+        check_function(function, fixed, swept, checked["batching"])
+        for name in checked["static"]:
+            check_choice("static", name, [*fixed, *swept])
+        source = source_of(function)
+        if isinstance(target, str):
+            function = None  # workers import it
+        else:
+            target = f"{target.__module__}:{getattr(target, '__qualname__', type(target).__name__)}"
+    assigned(fixed, {n: c[0] for f in factors for n, c in pairs(f.names, f.columns)})
+    batching = {"risk": "vmap", "experiment": "each"}.get(kind) or checked["batching"]
+    held = _held(batching, factors, checked.get("static", ()))
     plan = Plan(tuple(factors), 1, held)
     plan = Plan(plan.factors, _batch(batch, plan, batching), held)
     return Specification(
-        kind, target, fixed, plan, options, function, source, timeout, tuple(paths), about or {}
+        kind, str(target), fixed, plan, checked, function, source, timeout, paths, about
     )
 
 
-def resolve_with(reference: str, paths: Sequence[str]) -> Any:
-    """The object that `"module:name"` names; modules may also lie in `paths`."""
-    import sys
+def _kind(target: Any) -> str:
+    if not isinstance(target, str):
+        if not callable(target):
+            raise InvalidArgument("target", target, "an experiment id, 'risk' or a function")
+        return "function"
+    if target == "risk":
+        return "risk"
+    return "function" if ":" in target else "experiment"
 
-    sys.path[:0] = [path for path in paths if path not in sys.path]
-    try:
-        found = resolve(reference)
-    except ImportError as error:
-        raise InvalidArgument("target", reference, f"importable here ({error})") from None
-    if not callable(found):
-        raise InvalidArgument("target", reference, "the name of a function")
-    return found
+
+def _risk_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    quantities = _names("quantities", given.get("quantities", ("risk", "error")))
+    for name in quantities:
+        check_choice("quantities", name, QUANTITIES)
+    if not quantities:
+        raise InvalidArgument("quantities", quantities, f"some of {', '.join(QUANTITIES)}")
+    return {
+        "quantities": quantities,
+        "theory": check_choice("theory", given.get("theory", "exact"), THEORIES),
+    }
+
+
+def _function_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "batching": check_choice("batching", given.get("batching", "each"), BATCHING),
+        "static": _names("static", given.get("static", ())),
+        "seed": check_integer("seed", given.get("seed", 0), minimum=0, maximum=2**32 - 1),
+        **_kept(given),
+    }
+
+
+def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Which results of a point are kept, and at which positions of their dimensions."""
+    variables = given.get("variables")
+    limit = 2**31
+    select = {
+        dim: check_integer(f"select.{dim}", at, minimum=-limit, maximum=limit)
+        for dim, at in _mapping("select", given.get("select")).items()
+    }
+    kept = None if variables is None else _names("variables", variables)
+    if kept == []:
+        raise InvalidArgument("variables", kept, "at least one name, or left out for all results")
+    return {"variables": kept, "select": select}
 
 
 def assigned(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` with `changes`, whose names may be paths into it: `task.dim`, `student.omega.0`."""
+    """`settings` with `changes`, whose names may be paths into it: `task.dim`, `student.omega.0`.
+
+    Raises `InvalidArgument` for a path that leads nowhere.
+    """
     made = copy.deepcopy(dict(settings))
     for name, value in changes.items():
         *path, last = name.split(".")
         place: Any = made
-        for part in path:
-            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
-        place[int(last) if isinstance(place, list) else last] = value
+        try:
+            for part in path:
+                place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
+            place[int(last) if isinstance(place, list) else last] = value
+        except (AttributeError, IndexError, TypeError, ValueError):
+            raise InvalidArgument("setting", name, "a path into the settings") from None
     return made
-
-
-def differences(then: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -> list[str]:
-    """What differs between two configurations, one line each."""
-    found: list[str] = []
-    for name in sorted({*then, *now}):
-        old, new = then.get(name), now.get(name)
-        if old == new:
-            continue
-        where = f"{at}{name}"
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += differences(old, new, f"{where}.")
-        elif _all_mappings(old) and _all_mappings(new) and len(old) == len(new):
-            for a, b in pairs(old, new):
-                found += differences(a, b, f"{where} {b.get('dim', '')}: ")
-        else:
-            found.append(f"{where} was {_shown(old)}, is {_shown(new)}")
-    return found
 
 
 def _factors(grid: Any, zips: Any, points: Any, seeds: Any) -> list[Factor]:
     factors = [grid_factor(name, values) for name, values in _mapping("grid", grid).items()]
     if zips is not None:
+        if isinstance(zips, str) or not isinstance(zips, Iterable):
+            raise InvalidArgument("zip", zips, "a mapping of names to lists, or a list of such")
         groups = [zips] if isinstance(zips, Mapping) else list(zips)
         factors += [zip_factor(_mapping("zip", group)) for group in groups]
     if points is not None:
@@ -205,20 +222,30 @@ def _factors(grid: Any, zips: Any, points: Any, seeds: Any) -> list[Factor]:
     for name in names:
         if names.count(name) > 1:
             raise InvalidArgument("grid", name, "a setting that varies in one place only")
-    short = _short(names)
-    return [Factor(short.get(f.dim, f.dim.replace(".", "_")), f.names, f.columns) for f in factors]
+    labels = short(names)
+    factors = [Factor(labels.get(f.dim, f.dim), f.names, f.columns) for f in factors]
+    check_labels(factors)
+    return factors
 
 
-def _held(kind: str, batching: str, factors: list[Factor], static: Iterable[str]) -> frozenset[int]:
+def _held(batching: str, factors: list[Factor], static: Iterable[str]) -> frozenset[int]:
     if batching == "each":
         return frozenset()
     held = set()
     for index, factor in enumerate(factors):
         for name, column in pairs(factor.names, factor.columns):
-            numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in column)
-            if name in static or (batching == "vmap" and not numbers):
+            if name in static or array_type(column) is None:
                 held.add(index)
     return frozenset(held)
+
+
+def array_type(column: Sequence[Any]) -> str | None:
+    """As what a setting with these values varies within a call: whole numbers as int64, others as
+    float64, all else not at all (None)."""
+    kinds = {type(value) for value in column}
+    if kinds == {int}:
+        return "int64"
+    return "float64" if kinds <= {int, float} else None
 
 
 def _batch(given: int | None, plan: Plan, batching: str) -> int:
@@ -242,33 +269,6 @@ def _check_experiment(
     return experiment.id
 
 
-def _check_function(function: Any, settings: Mapping[str, Any], swept: list[str]) -> None:
-    if not callable(function):
-        raise InvalidArgument("target", function, "an experiment id, 'risk' or a function")
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return
-    given = {name.partition(".")[0] for name in [*settings, *swept]}
-    names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for name in sorted(given - names):
-        if not open_ended:
-            raise InvalidArgument("setting", name, f"one of {', '.join(sorted(names))}")
-    for p in parameters:
-        needed = p.name in names and p.default is p.empty and p.name not in {*given, "key"}
-        if needed or p.kind is p.POSITIONAL_ONLY:
-            raise InvalidArgument("settings", sorted(given), f"complete: {p.name} is missing")
-
-
-def _source(function: Any) -> str | None:
-    try:
-        text = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        return None
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _mapping(name: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
@@ -278,16 +278,11 @@ def _mapping(name: str, value: Any) -> dict[str, Any]:
 
 
 def _names(name: str, value: Any) -> list[str]:
-    names = [value] if isinstance(value, str) else list(value)
+    several = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
+    names = list(value) if several else [value]
     if not all(isinstance(item, str) for item in names):
         raise InvalidArgument(name, value, "a list of names")
     return names
-
-
-def _short(names: list[str]) -> dict[str, str]:
-    last = [name.rpartition(".")[2] for name in names]
-    unique = [text if last.count(text) == 1 and not text.isdigit() else "" for text in last]
-    return {n: u or n.replace(".", "_") for n, u in pairs(names, unique)}
 
 
 def _brief(column: Sequence[Any]) -> Any:
@@ -296,13 +291,3 @@ def _brief(column: Sequence[Any]) -> Any:
     text = json.dumps(list(column)).encode()
     ends = {"first": column[0], "last": column[-1]}
     return {"number": len(column), **ends, "sha256": hashlib.sha256(text).hexdigest()}
-
-
-def _all_mappings(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
-    return isinstance(value, list) and bool(value) and all(isinstance(x, Mapping) for x in value)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list) and len(value) > 4:
-        return f"{len(value)} values from {_shown(value[0])} to {_shown(value[-1])}"
-    return json.dumps(value)

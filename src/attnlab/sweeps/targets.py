@@ -7,8 +7,8 @@ which points did it, and these alone have failed.
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import inspect
 import json
 import pickle
 import traceback
@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import InvalidArgument
+from .functions import KEY, pickled, resolve_with, takes_key
+from .naming import plain_text
 from .parts import FAILED, Part, batch_part, part_of
-from .specification import Specification, assigned, resolve_with
+from .specification import Specification, array_type, assigned
 
 Tell = Callable[[Part | tuple[int, int, str]], None]
 _LONGEST = 500  # characters of an error that are kept
@@ -35,7 +37,8 @@ def description(specification: Specification) -> bytes:
             "target": specification.target,
             "settings": dict(specification.settings),
             "options": dict(specification.options),
-            "function": _pickled(specification.function),
+            "function": pickled(specification.function),
+            "types": _array_types(specification),
             "batch": specification.plan.batch,
             "paths": specification.paths,
         }
@@ -48,13 +51,19 @@ def is_one_by_one(kind: str, options: Mapping[str, Any]) -> bool:
 
 
 class Target:
-    """A target ready to be evaluated in this process."""
+    """A target ready to be evaluated in this process.
 
-    def __init__(self, data: bytes, function: Any = None):
+    **Arguments:** its description `data`; the `function` itself, where it is at hand;
+    `interruptible`: whether a `KeyboardInterrupt` is the user's, and ends the evaluation.
+    """
+
+    def __init__(self, data: bytes, function: Any = None, *, interruptible: bool = True):
         found = pickle.loads(data)
         self.kind, self.options = found["kind"], found["options"]
         self.settings: dict[str, Any] = found["settings"]
         self.target, self.batch = found["target"], found["batch"]
+        self._types: dict[str, str] = found["types"]
+        self._interruptible = interruptible
         if function is None and self.kind == "function":
             packed = found["function"]
             function = (
@@ -80,8 +89,13 @@ class Target:
         for position in positions:
             try:
                 tell(self._point(position, _changes(columns, position)))
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                self._raise_if_interrupted(error)
                 tell((position, FAILED, described(error)))
+
+    def _raise_if_interrupted(self, error: BaseException) -> None:
+        if self._interruptible and isinstance(error, KeyboardInterrupt):
+            raise error
 
     def _point(self, position: int, changes: dict[str, Any]) -> Part:
         settings = assigned(self.settings, changes)
@@ -93,8 +107,8 @@ class Target:
             config = experiment.configure(self.options["preset"], settings)
             value: Any = experiment.compute(config)
         else:
-            if _takes_key(self.function):
-                settings["key"] = point_key(self.options["seed"], settings)
+            if takes_key(self.function, settings):
+                settings[KEY] = point_key(self.options["seed"], settings)
             value = self.function(**settings)
         return part_of(position, value, keep, select)
 
@@ -102,7 +116,8 @@ class Target:
         try:
             for part in self._call(columns, positions, tell):
                 tell(part)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            self._raise_if_interrupted(error)
             if len(positions) == 1:
                 tell((positions[0], FAILED, described(error)))
                 return
@@ -127,19 +142,21 @@ class Target:
                 tell((position, FAILED, described(error)))
             return parts
         groups: dict[str, list[int]] = {}
-        fixed = [name for name in columns if self._is_fixed(name, columns[name])]
+        fixed = [name for name in columns if name not in self._types]
         for position in positions:
             values = [columns[name][position] for name in fixed]
             groups.setdefault(json.dumps(values), []).append(position)
         parts = []
         for group in groups.values():
-            here = self.settings | {name: columns[name][group[0]] for name in fixed}
+            here = assigned(self.settings, {name: columns[name][group[0]] for name in fixed})
             moving = {n: [c[p] for p in group] for n, c in columns.items() if n not in fixed}
             parts.append(self._grouped(tuple(group), here, moving))
         return parts
 
-    def _is_fixed(self, name: str, column: Sequence[Any]) -> bool:
-        return not all(_varies(name, value, self.options) for value in column)
+    def _arrays(self, moving: Mapping[str, list[Any]]) -> dict[str, Any]:
+        import numpy as np
+
+        return {name: np.asarray(values, self._types[name]) for name, values in moving.items()}
 
     def _grouped(
         self, positions: tuple[int, ...], fixed: dict[str, Any], moving: dict[str, list[Any]]
@@ -149,8 +166,7 @@ class Target:
 
         keep = self.options["variables"]
         if self.options["batching"] == "arrays":
-            given = {name: np.asarray(values) for name, values in moving.items()}
-            value = self.function(**fixed, **given)
+            value = self.function(**assigned(fixed, self._arrays(moving)))
             return batch_part(positions, value, keep)
         import jax
 
@@ -158,23 +174,19 @@ class Target:
 
         count = _rounded(len(positions), self.batch)
         rows = [min(k, len(positions) - 1) for k in range(count)]
+        padded = {name: [values[k] for k in rows] for name, values in moving.items()}
         with float64():
-            arrays: dict[str, Any] = {
-                name: jax.numpy.asarray(
-                    np.asarray([values[k] for k in rows]),
-                    np.float64 if any(isinstance(v, float) for v in values) else np.int64,
-                )
-                for name, values in moving.items()
-            }
-            if _takes_key(self.function):
-                every = [fixed | {n: v[k] for n, v in moving.items()} for k in rows]
-                keys = [point_key(self.options["seed"], settings) for settings in every]
-                arrays["key"] = jax.numpy.stack(keys)
+            arrays = jax.tree.map(jax.numpy.asarray, self._arrays(padded))
+            if takes_key(self.function, assigned(fixed, {n: v[0] for n, v in moving.items()})):
+                every = [assigned(fixed, {n: v[k] for n, v in padded.items()}) for k in rows]
+                arrays[KEY] = point_keys(self.options["seed"], every)
             name = json.dumps(fixed, sort_keys=True)
             if name not in self._programs:
                 function = self.function
-                self._programs[name] = jax.jit(jax.vmap(lambda kw: function(**fixed, **kw)))
-            found = self._programs[name](arrays)
+                self._programs[name] = jax.jit(
+                    jax.vmap(lambda _, changes: function(**assigned(fixed, changes)))
+                )
+            found = self._programs[name](np.arange(count), arrays)
         if not isinstance(found, Mapping):
             found = {"value": found}
         cut = {name: np.asarray(values)[: len(positions)] for name, values in found.items()}
@@ -187,22 +199,41 @@ def point_key(seed: int, settings: Mapping[str, Any]) -> Any:
     It depends on the point's own settings and the sweep's seed alone: other points, their number
     and their order never change it.
     """
+    return point_keys(seed, [settings])[0]
+
+
+def point_keys(seed: int, settings: Sequence[Mapping[str, Any]]) -> Any:
+    """The keys of several points, `(points,)`."""
+    import jax
+    import numpy as np
+
+    texts = [json.dumps(dict(each), sort_keys=True).encode() for each in settings]
+    digests = b"".join(hashlib.sha256(text).digest()[:16] for text in texts)
+    words = np.frombuffer(digests, ">u4").astype(np.uint32).reshape(-1, 4)
+    return _folded()(jax.random.key(seed), words)
+
+
+@functools.cache
+def _folded() -> Any:
     import jax
 
-    text = json.dumps(dict(settings), sort_keys=True)
-    words = hashlib.sha256(text.encode()).digest()
-    key = jax.random.key(seed)
-    for start in range(0, 16, 4):
-        key = jax.random.fold_in(key, int.from_bytes(words[start : start + 4], "big"))
-    return key
+    def fold(key: Any, words: Any) -> Any:
+        for word in words:
+            key = jax.random.fold_in(key, word)
+        return key
+
+    return jax.jit(jax.vmap(fold, (None, 0)))
 
 
 def described(error: BaseException) -> str:
     """An error in one line, with the place where it was raised."""
-    text = " ".join(str(error).split())
+    try:
+        text = plain_text(" ".join(str(error).split()))
+    except BaseException:  # whatever a foreign __str__ raises
+        text = "its message cannot be shown"
     text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    place = plain_text(f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})") if frames else ""
     if isinstance(error, InvalidArgument):
         place = ""
     return text[: _LONGEST - len(place)] + place
@@ -210,19 +241,6 @@ def described(error: BaseException) -> str:
 
 def _changes(columns: Mapping[str, Sequence[Any]], position: int) -> dict[str, Any]:
     return {name: column[position] for name, column in columns.items()}
-
-
-def _varies(name: str, value: Any, options: Mapping[str, Any]) -> bool:
-    """Whether a setting may be an array in a call for many points."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and name not in options["static"]
-
-
-def _takes_key(function: Any) -> bool:
-    try:
-        return "key" in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def _rounded(number: int, most: int) -> int:
@@ -233,15 +251,12 @@ def _rounded(number: int, most: int) -> int:
     return size if number > most else min(size, max(most, number))
 
 
-def _pickled(function: Any) -> bytes | None:
-    if function is None:
-        return None
-    try:
-        import cloudpickle
-    except ImportError:
-        cloudpickle = pickle
-    try:
-        return cloudpickle.dumps(function)
-    except Exception as error:
-        allowed = f"a function that can be sent to another process ({described(error)})"
-        raise InvalidArgument("target", function, allowed) from None
+def _array_types(specification: Specification) -> dict[str, str]:
+    """For each setting that varies within a call the type of its array, the same in all calls."""
+    static = specification.options.get("static", ())
+    found = {
+        name: array_type(column)
+        for factor in specification.plan.factors
+        for name, column in zip(factor.names, factor.columns, strict=True)
+    }
+    return {name: kind for name, kind in found.items() if kind and name not in static}

@@ -1,0 +1,87 @@
+"""Names and texts that a dataset can carry, and a file of it can keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from .._core.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from .axes import Factor
+
+# what `assemble` adds to the results
+RESERVED = ("status", "failure", "failure_point", "failure_error")
+
+
+def check_setting(name: str) -> None:
+    """Raises `InvalidArgument` unless the name is a path of identifiers and positions."""
+    parts = name.split(".")
+    if not parts[0].isidentifier() or not all(p.isidentifier() or p.isdecimal() for p in parts):
+        allowed = "a name as in Python, or a path of names and positions such as student.omega.0"
+        raise InvalidArgument("setting", name, allowed)
+
+
+def check_dim(name: str) -> None:
+    """Raises `InvalidArgument` unless a dimension of a sweep may be called so."""
+    if not name.isidentifier():
+        raise InvalidArgument("dim", name, "a name as in Python")
+
+
+def check_labels(factors: Sequence[Factor]) -> None:
+    """Raises `InvalidArgument` where two things in the result would have one name."""
+    dims = [factor.dim for factor in factors]
+    labels = short([name for factor in factors for name in factor.names])
+    homes = [(labels[name], factor.dim) for factor in factors for name in factor.names]
+    names = [label for label, _ in homes]
+    for name in (*dims, *names):
+        if name in RESERVED:
+            allowed = f"a name that the result does not use itself ({', '.join(RESERVED)})"
+            raise InvalidArgument("setting", name, allowed)
+    for name in dims:
+        if dims.count(name) > 1:
+            raise InvalidArgument("dim", name, "the name of one dimension only")
+    for label, home in homes:
+        if names.count(label) > 1 or (label in dims and label != home):
+            allowed = f"another name: the dimensions are {', '.join(dims)}"
+            raise InvalidArgument("setting", label, allowed)
+
+
+def short(names: list[str]) -> dict[str, str]:
+    """For each setting the last part of its path, or all of it where that is not unique."""
+    last = [name.rpartition(".")[2] for name in names]
+    unique = [text if last.count(text) == 1 and not text.isdecimal() else "" for text in last]
+    return {n: u or n.replace(".", "_") for n, u in zip(names, unique, strict=True)}
+
+
+def check_result(name: object) -> str:
+    """The name of a result or of its dimension; raises `InvalidArgument` for what no file holds."""
+    if (
+        not isinstance(name, str)
+        or not name.isprintable()
+        or "/" in name
+        or name in ("", ".", "..")
+    ):
+        raise InvalidArgument("result", name, "a name of printable characters other than /")
+    return name
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a file can hold the text: no NUL, and nothing that UTF-8 does not know."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
+def plain_text(text: str) -> str:
+    """The text with escapes for what no file can hold."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """The name, with `result_` before it as often as needed to be no other one."""
+    while name in taken:
+        name = f"result_{name}"
+    return name

@@ -1,0 +1,281 @@
+"""What points give: kept exactly, or their point has failed; never a sweep that ends in nothing."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+import attnlab as al
+from attnlab import records, sweeps
+
+BIG = 2**53 + 1  # the first whole number that a float64 does not hold
+
+
+def swept(function, out, **options):
+    """The dataset of a sweep over `x`, as its file gives it back."""
+    options = {"workers": 0, "grid": {"x": [0, 1, 2]}} | options
+    dataset = al.sweep(function, out=out, **options)
+    assert records.load(out / "sweep.nc").identical(dataset)
+    return dataset
+
+
+def values(*given):
+    """A function whose point `x` gives the value at place `x`, or raises it."""
+
+    def point(x):
+        value = given[x]
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    return point
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "kind"),
+    [
+        ((BIG, 2**62 + 1, -BIG), (BIG, 2**62 + 1, -BIG), "i8"),
+        ((2**64 - 1, 2**63, 3), (2**64 - 1, 2**63, 3), "u8"),
+        ((True, False, True), (True, False, True), "b1"),
+        ((np.float32(0.1), 1, 2), (np.float32(0.1), 1, 2), "f8"),
+        (("é" * 200, "b", ""), ("é" * 200, "b", ""), "U200"),
+        (("a" * 70, 0.1 + 0.2, 10**17), ("a" * 70, repr(0.1 + 0.2), str(10**17)), "U70"),
+    ],
+)
+def test_results_are_kept_exactly(given, expected, kind, tmp_path):
+    dataset = swept(values(*given), tmp_path, batch=1)
+    assert dataset.value.values.tolist() == list(expected)
+    loaded = "O" if kind[0] == "U" else np.dtype(kind)
+    assert dataset.value.dtype == np.dtype(kind) or dataset.value.dtype == loaded
+
+
+def test_where_something_is_missing_whole_numbers_are_floats_or_stay_exact(tmp_path):
+    small = swept(values(5, ValueError(), 7), tmp_path / "small")
+    np.testing.assert_array_equal(small.value, [5.0, np.nan, 7.0])
+    large = swept(values(BIG, ValueError(), 7), tmp_path / "large")
+    assert large.value.values.tolist() == [BIG, -(2**63), 7]
+    assert large.value.attrs["nothing"] == str(-(2**63))
+    unsigned = swept(values(2**64 - 2, ValueError(), 7), tmp_path / "unsigned")
+    assert unsigned.value.values.tolist() == [2**64 - 2, 2**64 - 1, 7]
+
+
+def test_whole_numbers_that_have_to_be_rounded_are_told(tmp_path):
+    with pytest.warns(RuntimeWarning, match=r"result value: whole numbers beyond 2\^53"):
+        swept(values(BIG, 0.5, 7), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.ones((2, 2)), "has the dimensions"),
+        ({"value": ("k", [1.0, 2.0, 3.0]), "other": ("k", [1.0])}, "entries on 'k'"),
+        ({"value": (("k", "k"), np.ones((2, 2)))}, "different names"),
+        ({"": 1.0}, "printable"),
+        ({"a/b": 1.0}, "printable"),
+        ({"value": ("a/b", [1.0, 2.0])}, "printable"),
+        ({3: 1.0}, "printable"),
+        ("a\0", "without NUL"),
+        (["a\0b", "c"], "without NUL"),
+        ("\udc80", "without NUL"),
+        (b"bytes", "numbers"),
+        (2**64, "64 bits"),
+        (np.longdouble(1), "64 bits"),
+        (1j, "numbers"),
+        ({}, "at least one"),
+        (None, "numbers"),
+        (ValueError("a\0b\udc80"), r"ValueError: a\0b\udc80"),
+        (KeyboardInterrupt("no key was pressed"), "KeyboardInterrupt"),
+        (GeneratorExit(), "GeneratorExit"),
+        (SystemExit(3), "SystemExit: 3"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_a_failed_point(wrong, message, tmp_path):
+    options = {}
+    if isinstance(wrong, KeyboardInterrupt):
+        options["timeout"] = 60  # in this process it would be the user's
+    dataset = swept(values([1.0, 2.0], wrong, [3.0, 4.0]), tmp_path, **options)
+    assert dataset.status.values.tolist() == [0, 1, 0]
+    np.testing.assert_array_equal(
+        dataset.value, [[1.0, 2.0], [np.nan, np.nan], [3.0, 4.0]], strict=True
+    )
+    (failure,) = sweeps.failures(dataset)
+    assert failure.settings == {"x": 1}
+    assert message in failure.error
+
+
+def test_an_error_that_cannot_be_told_is_a_failed_point(tmp_path):
+    class Strange(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    dataset = swept(values(1.0, Strange(), 2.0), tmp_path)
+    assert "Strange: its message cannot be shown" in sweeps.failures(dataset)[0].error
+
+
+def test_names_that_the_dataset_needs_itself_are_given_way(tmp_path):
+    given = {
+        "status": 1.0,
+        "failure": ("failure_point", [1.0, 2.0]),
+        "x": 3.0,
+        "result_x": 4.0,
+        "k": 5.0,
+        "long": ("k", [6.0, 7.0]),
+        "m": ("m", [8.0, 9.0]),
+    }
+    dataset = swept(values(given, ValueError("none"), given), tmp_path)
+    names = [name for name in dataset.data_vars if not name.startswith("fail")]
+    found = {name: dataset[name].isel(x=0).values.tolist() for name in names}
+    assert found == {
+        "result_status": 1.0,
+        "result_failure": [1.0, 2.0],
+        "result_x": 3.0,
+        "result_result_x": 4.0,
+        "result_k": 5.0,
+        "long": [6.0, 7.0],
+        "result_m": [8.0, 9.0],
+        "status": 0,
+    }
+    assert dataset.result_failure.dims == ("x", "result_failure_point")
+    assert sweeps.failures(dataset)[0].settings == {"x": 1}
+
+
+def test_lengths_are_those_of_all_variables(tmp_path):
+    lengths = values({"a": ("k", [1, 2, 3])}, {"b": ("k", [4])}, {"a": ("k", [5]), "b": ("k", [6])})
+    dataset = swept(lengths, tmp_path)
+    nan = np.nan
+    np.testing.assert_array_equal(dataset.a, [[1, 2, 3], [nan] * 3, [5, nan, nan]])
+    np.testing.assert_array_equal(dataset.b, [[nan] * 3, [4, nan, nan], [6, nan, nan]])
+
+
+def test_labels_of_the_points_own(tmp_path):
+    import xarray as xr
+
+    def labelled(x, shared):
+        k = [10, 20, 30] if shared else [x, x + 1, x + 2]
+        attrs = {"units": "1", "bad": "a\0b", "_FillValue": "text"}
+        data = {"y": ("k", [1.0, 2.0, 3.0][: 3 - x], attrs)}
+        return xr.Dataset(data, coords={"k": k[: 3 - x], "where": 5})
+
+    shared = swept(labelled, tmp_path / "a", grid={"x": [0]}, settings={"shared": True})
+    assert shared.k.dims == ("k",)
+    assert shared["where"].item() == 5
+    assert shared.y.attrs == {"units": "1", "bad": "a\\0b"}
+    ragged = swept(labelled, tmp_path / "b", grid={"x": [1, 0]}, settings={"shared": True})
+    np.testing.assert_array_equal(ragged.k, [[10, 20, np.nan], [10, 20, 30]])
+    assert ragged.k.dims == ("x", "k")
+
+
+def test_select_takes_one_place_of_a_dimension_that_is_there(tmp_path):
+    import xarray as xr
+
+    def point(x):
+        return xr.Dataset({"y": ("step", [x, x + 1.0])})
+
+    last = swept(point, tmp_path / "a", select={"step": -1})
+    np.testing.assert_array_equal(last.y, [1.0, 2.0, 3.0])
+    for select in ({"stp": -1}, {"step": 2}):
+        dataset = swept(point, tmp_path / f"{select}", select=select)
+        assert dataset.status.values.tolist() == [1, 1, 1]
+    assert (
+        "select = 'stp'"
+        in sweeps.failures(swept(point, tmp_path / "c", select={"stp": 0}))[0].error
+    )
+
+
+@pytest.mark.parametrize("batching", ["vmap", "arrays"])
+def test_types_within_a_call_do_not_depend_on_the_batch(batching):
+    def kind(a, n):
+        return {"real": (a == a) & (a.dtype.kind == "f"), "same": n}
+
+    grid = {"a": [1, 2, 2.5], "n": [4, BIG]}
+    dataset = al.sweep(kind, grid=grid, batching=batching, batch=2, workers=0)
+    assert dataset.real.all()
+    assert dataset.same.isel(a=0).values.tolist() == [4, BIG]
+
+
+def test_calls_for_many_points_reach_into_settings():
+    def of(model, key):
+        import jax
+
+        return model["scale"] * model["sizes"][1] + 0 * jax.random.normal(key)
+
+    settings = {"model": {"sizes": [1.0, 2.0]}}
+    grid = {"model.scale": [1.0, 3.0], "model.sizes.1": [5.0, 7.0]}
+    for batching in ("each", "vmap"):
+        dataset = al.sweep(of, settings=settings, grid=grid, batching=batching, workers=0)
+        np.testing.assert_array_equal(dataset.value, [[5.0, 7.0], [15.0, 21.0]])
+        assert dataset.value.dims == ("scale", "model_sizes_1")
+
+
+def test_a_call_in_which_nothing_is_a_number():
+    def length(name):
+        return len(name) * 1.0
+
+    dataset = al.sweep(length, grid={"name": ["a", "bcd"]}, batching="vmap", workers=0)
+    assert dataset.value.values.tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([1, 2.5], [1.0, 2.5]),
+        ([True, 1, 2], ["true", "1", "2"]),
+        ([0.5, BIG], ["0.5", str(BIG)]),
+        ([None, "a"], ["null", '"a"']),
+        ([[1, 2], [3]], ["[1, 2]", "[3]"]),
+        ([2**63 - 1, -(2**63)], [2**63 - 1, -(2**63)]),
+    ],
+)
+def test_labels_tell_all_values_apart(given, expected, tmp_path):
+    dataset = al.sweep(lambda x: 1.0, grid={"x": given}, out=tmp_path, workers=0)
+    assert dataset.x.values.tolist() == expected
+    assert records.load(tmp_path / "sweep.nc").x.values.tolist() == expected
+
+
+def test_a_point_that_reads_the_terminal_fails(tmp_path):
+    def asks(x):
+        return float(input("x? "))
+
+    dataset = swept(asks, tmp_path, timeout=60)
+    assert dataset.status.values.tolist() == [1, 1, 1]
+    assert "EOFError" in sweeps.failures(dataset)[0].error
+
+
+def test_a_point_that_interrupts_itself_fails_alone(tmp_path):
+    def kills(x):
+        if x == 1:
+            signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
+        return x
+
+    dataset = swept(kills, tmp_path, timeout=60)
+    assert dataset.status.values.tolist() == [0, 1, 0]
+
+
+def test_foreign_files_among_the_batches_are_left_alone(tmp_path):
+    dataset = swept(values(1, 2, 3), tmp_path, batch=1)
+    batches = tmp_path / "batches"
+    first = (batches / "0000000.npz").read_bytes()
+    (batches / "0000099.npz").write_bytes(first)
+    (batches / "notes.npz").write_bytes(b"mine")
+    # a batch of another size is no batch of this sweep: it is computed again
+    two = tmp_path / "two"
+    al.sweep(values(1, 2, 3), grid={"x": [0, 1, 2]}, batch=2, out=two, workers=0)
+    (batches / "0000001.npz").write_bytes((two / "batches" / "0000000.npz").read_bytes())
+    assert sweeps.status(tmp_path).batches == 3
+    again = swept(values(1, 2, 3), tmp_path, batch=1)
+    assert again.drop_attrs().identical(dataset.drop_attrs())
+    assert (batches / "0000099.npz").exists()
+
+
+@pytest.mark.parametrize("text", [b'{"format": 1}', b"[]", b"{", b"\xff\xfe", b""])
+def test_a_manifest_that_is_none(text, tmp_path):
+    swept(values(1, 2, 3), tmp_path)
+    (tmp_path / "manifest.json").write_bytes(text)
+    with pytest.raises(al.InvalidArgument, match="manifest"):
+        sweeps.status(tmp_path)
+    with pytest.raises(al.InvalidArgument, match="manifest"):
+        swept(values(1, 2, 3), tmp_path)
+    assert swept(values(1, 2, 3), tmp_path, fresh=True).value.values.tolist() == [1, 2, 3]
+    assert json.loads((tmp_path / "manifest.json").read_text())["points"] == 3
