@@ -119,6 +119,16 @@ def test_table_shows_numbers_and_escapes_markup():
     assert "✓" not in only_refuted
 
 
+def test_an_open_question_is_answered_and_counts_as_confirmed():
+    answered = verdict(PASS, answer="At most 0.3.")
+    assert (answered.word, answered.verdict) == ("answered", "confirmed")
+    assert verdict(FAIL, answer="At most 0.3.").word == "refuted as stated"
+    text = printed([answered])
+    assert "✓ answered" in text
+    assert "1 claim: 1 confirmed, 0 refuted as stated, 0 inconclusive (1 of the confirmed" in text
+    assert "✓ doe2027/id  answered" in claims.verdict_line(answered).plain
+
+
 def test_stream_line():
     line = claims.verdict_line(verdict(PASS, expected="inconclusive", seconds=1.25)).plain
     assert line.startswith("✓ doe2027/id  confirmed (on record: inconclusive)")

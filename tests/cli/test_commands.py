@@ -35,6 +35,19 @@ def test_list_of_an_experiment_shows_its_settings(attnlab):
         assert text in shown
 
 
+def test_list_of_a_claim_shows_what_it_states(attnlab):
+    shown = attnlab("list", "toy2027/sum").output
+    for text in (
+        "One and one",
+        "1 + 1 = 2",
+        "Section 2",
+        "confirmed",
+        "attnlab verify toy2027/sum",
+    ):
+        assert text in shown
+    assert "settings" not in shown
+
+
 def test_run_writes_record_and_figure_and_prints_their_paths(attnlab, tmp_path):
     result = attnlab("run", "toy2027/count", "--out", "results")
     assert result.exit_code == 0
@@ -46,6 +59,7 @@ def test_run_writes_record_and_figure_and_prints_their_paths(attnlab, tmp_path):
             str(tmp_path / "results" / name) in result.output or f"results/{name}" in result.output
         )
     assert "x = step + seed" in result.output
+    assert "0, 1, 2, 3, 4" in result.output  # what was measured stands beside what is expected
     record = records.load(tmp_path / "results" / f"{stem}.nc")
     assert record["x"].values.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     provenance = records.provenance_of(record)

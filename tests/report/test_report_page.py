@@ -101,7 +101,7 @@ def test_counts_and_surprises_come_first(built):
     assert "checked 4 claims and ran 3 experiments of 1 paper" in text
     first = text[: text.index("All verdicts One row")]
     for words in (
-        "✓ confirmed 1",
+        "✓ confirmed (1 answered) 1",
         "✗ refuted as stated 1",
         "? inconclusive 1",
         "! failed to run 1",

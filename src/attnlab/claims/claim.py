@@ -154,6 +154,11 @@ class Verdict:
         return "confirmed" if statuses == {"pass"} else "inconclusive"
 
     @property
+    def word(self) -> str:
+        """The verdict for readers: an open question whose answer is confirmed is 'answered'."""
+        return "answered" if self.answer and self.verdict == "confirmed" else self.verdict
+
+    @property
     def correction_holds(self) -> bool | None:
         """Whether all checks of the corrected form pass; None when there are none."""
         if not self.evidence:

@@ -62,6 +62,11 @@ def counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
     return {kind: found[kind] for kind in kinds if found[kind] or kind != FAILED}
 
 
+def answered(verdicts: Sequence[Verdict]) -> int:
+    """How many open questions are answered: they are among the confirmed."""
+    return sum(verdict.word == "answered" for verdict in verdicts)
+
+
 def verdict_line(verdict: Verdict) -> Text:
     """One line for a stream of verdicts: mark, id, verdict, key numbers, seconds."""
     from rich.text import Text
@@ -69,7 +74,7 @@ def verdict_line(verdict: Verdict) -> Text:
     mark, style = _MARK[verdict.verdict]
     line = Text(f"{mark} ", style=style)
     line.append(verdict.id, style="bold")
-    line.append(f"  {verdict.verdict}", style=style)
+    line.append(f"  {verdict.word}", style=style)
     if verdict.failed is None and not verdict.as_expected:
         line.append(f" (on record: {verdict.claim.expected})", style="bold red")
     line.append(f"  {_numbers(verdict)}  {verdict.seconds:.1f} s", style="dim")
@@ -83,12 +88,12 @@ def verdict_table(verdicts: Sequence[Verdict], title: str | None = None) -> Tabl
     table = Table(title=title, title_justify="left", expand=False)
     table.add_column("claim", overflow="fold", ratio=2)
     table.add_column("verdict", no_wrap=True)
-    table.add_column("measured against stated", overflow="fold", ratio=3)
+    table.add_column("measured, and stated or required", overflow="fold", ratio=3)
     table.add_column("source", overflow="fold", ratio=1)
     table.add_column("s", justify="right", no_wrap=True)
     for verdict in verdicts:
         mark, style = _MARK[verdict.verdict]
-        words = f"[{style}]{mark} {verdict.verdict}[/]"
+        words = f"[{style}]{mark} {verdict.word}[/]"
         if verdict.failed is None and not verdict.as_expected:
             words += f"\n[bold red]on record: {verdict.claim.expected}[/]"
         table.add_row(
@@ -104,10 +109,13 @@ def verdict_table(verdicts: Sequence[Verdict], title: str | None = None) -> Tabl
 def summary_line(verdicts: Sequence[Verdict]) -> str:
     """How many of each verdict, the family-wise level, and the time the checks took."""
     parts = ", ".join(f"{number} {kind}" for kind, number in counts(verdicts).items())
+    answers = answered(verdicts)
+    if answers:
+        parts += f" ({answers} of the confirmed are answers to open questions)"
     seconds = sum(verdict.seconds for verdict in verdicts)
     level = family_level(len(verdicts))
     return (
-        f"{len(verdicts)} claims: {parts}; checks took {seconds:.1f} s in all. "
+        f"{len(verdicts)} claim{'' if len(verdicts) == 1 else 's'}: {parts}; checks took {seconds:.1f} s in all. "
         f"Chance of any false refutation: at most {level:.2%}."
     )
 

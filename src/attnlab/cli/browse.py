@@ -11,17 +11,21 @@ from .console import columns, output, say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..claims import Claim
     from ..papers import Experiment, Paper
 
 
 def list_(
     id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A paper or an experiment; all papers when left out."),
+        typer.Argument(
+            metavar="[ID]", help="A paper, an experiment or a claim; all papers when left out."
+        ),
     ] = None,
 ) -> None:
-    """List papers with their experiments and claims, or show one experiment with its settings."""
+    """List papers with their experiments and claims, or show one experiment or claim."""
     from .. import papers
+    from ..claims import registry
 
     console = output()
     known = {paper.key: paper for paper in papers.all_papers()}
@@ -30,8 +34,12 @@ def list_(
             _paper(console, paper)
     elif id in known:
         _paper(console, known[id])
-    else:
-        _experiment(console, papers.find_experiment(id))
+    else:  # an experiment and a claim may have one id
+        claims = [claim for claim in registry.all_claims() if claim.key == id]
+        for claim in claims:
+            _claim(console, claim)
+        if not claims or id in {experiment.id for experiment in papers.all_experiments()}:
+            _experiment(console, papers.find_experiment(id))
 
 
 def cite(
@@ -86,6 +94,20 @@ def _experiment(console: Console, experiment: Experiment) -> None:
         values = [_short(getattr(config, key)) for config in presets.values()]
         rows.append((key, words[key], *values, field.description or ""))
     columns(console, rows)
+
+
+def _claim(console: Console, claim: Claim) -> None:
+    say(console, f"{claim.key}  {claim.title}", style="bold")
+    columns(
+        console,
+        [
+            ("statement", claim.statement),
+            ("source", claim.source),
+            ("meaning", claim.explanation),
+            ("on record", claim.expected or "no verdict yet"),
+            ("check", f"attnlab verify {claim.key}"),
+        ],
+    )
 
 
 def _short(value: object) -> str:

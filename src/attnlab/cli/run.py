@@ -50,6 +50,10 @@ def run(
     rows.append(("took", f"{seconds:.1f} s"))
     for name, value in rows:
         say(console, f"  {name:<8}  {value}")
+    measured = records.summary(outputs.dataset)
+    if measured:
+        say(console, "  measured")
+        columns(console, [row[:3] for row in measured], indent=4)
 
 
 def rerun(

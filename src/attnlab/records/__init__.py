@@ -19,3 +19,4 @@ from .store import default_directory as default_directory
 from .store import load as load
 from .store import save as save
 from .store import writable_directory as writable_directory
+from .summary import summary as summary

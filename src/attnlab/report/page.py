@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import claims
 from ..claims import text
 from ..claims.levels import CLAIM_LEVEL, FAMILY_LEVEL, FAMILY_SIZE
-from ..claims.table import counts
+from ..claims.table import answered, counts
 from ..plotting import plotly_renderer
 from .content import Report, slug
 
@@ -36,6 +36,7 @@ def render_page(report: Report) -> str:
         .render(
             report=report,
             counts=counts(report.verdicts),
+            answered=answered(report.verdicts),
             chart_style=plotly_renderer.chart_style(),
             plotly_script=plotly_renderer.plotly_script() if has_figures else "",
             drawing_script=plotly_renderer.drawing_script() if has_figures else "",
