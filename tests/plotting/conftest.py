@@ -77,8 +77,14 @@ def everything():
             nu,
             [Heat(grid, grid, np.outer(grid, grid), "slope", diverging=True)],
         ),
+        Panel(
+            "Classes",
+            kappa,
+            nu,
+            [Heat(grid, grid, np.outer(grid > 0, grid > 0) * 2.0, "end", names=("a", "none", "c"))],
+        ),
     ]
-    return Figure("Everything at once", panels, caption="Made up.", alt="Six made-up panels.")
+    return Figure("Everything at once", panels, caption="Made up.", alt="Seven made-up panels.")
 
 
 @pytest.fixture

@@ -88,3 +88,36 @@ def test_named_ticks_of_a_log_axis_stand_alone(check_tidy):
     drawing = render(Figure("", [Panel("", axis, axis, [Line([3, 20], [3, 20])])], columns=1))
     shown = [text for text, _ in check_tidy(drawing)]
     assert sorted(shown) == ["20", "20", "3", "3", "x", "x"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "labels"),
+    [
+        ((10, 40), ["10", "20"]),  # and 50 lies outside: finer steps
+        ((0.09, 0.95), ["0.1", "0.2", "0.5"]),
+        ((3.2, 8.0), ["4", "5", "7"]),
+        ((2.1, 2.4), None),
+        ((0.5, 200), None),
+    ],
+)
+def test_a_log_axis_of_less_than_two_powers_has_plain_numbers(check_tidy, limits, labels):
+    axis = Axis("x", log=True, limits=limits)
+    drawing = render(Figure("", [Panel("", axis, axis, [Line(limits, limits)])], columns=1))
+    shown = [text for text, _ in check_tidy(drawing) if text != "x"]
+    assert len(shown) >= 4  # two on each axis
+    if labels is not None:
+        assert set(labels) <= set(shown)
+        assert not any("10^" in text for text in shown)
+
+
+def test_classes_have_colours_and_names(everything):
+    panel = next(p for p in everything.panels if p.title == "Classes")
+    (ax,) = render(Figure("", [panel])).axes  # no colour bar
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "c"]
+    (mesh,) = ax.collections
+    drawn = {tuple(np.round(colour, 3)) for colour in mesh.to_rgba(mesh.get_array()).reshape(-1, 4)}
+    from matplotlib.colors import to_rgba
+
+    from attnlab.plotting.prepare import PALETTE
+
+    assert drawn == {tuple(np.round(to_rgba(PALETTE[n]), 3)) for n in (0, 2)}

@@ -25,7 +25,7 @@ class Elements(html.parser.HTMLParser):
 
 def test_every_chart_is_a_valid_plotly_figure(everything):
     charts = to_plotly(everything)  # Plotly's own classes refuse unknown attributes
-    assert len(charts) == 6
+    assert len(charts) == 7
     kinds = [[trace.type for trace in chart.data] for chart in charts]
     assert kinds[3] == ["bar", "bar"]
     assert kinds[4] == ["heatmap"]
@@ -50,10 +50,10 @@ def test_fragment_has_unique_ids_and_alternative_texts(everything):
     text = to_html_div(everything, "fig")
     elements = Elements(text).found
     ids = [attrs["id"] for _, attrs in elements if "id" in attrs]
-    assert len(ids) == len(set(ids)) == 1 + 2 * 6
+    assert len(ids) == len(set(ids)) == 1 + 2 * 7
     charts = [attrs for _, attrs in elements if attrs.get("role") == "img"]
-    assert len(charts) == 6
-    assert charts[0]["aria-label"].startswith("Six made-up panels. Excess risk <R> & its band")
+    assert len(charts) == 7
+    assert charts[0]["aria-label"].startswith("Seven made-up panels. Excess risk <R> & its band")
     assert set(charts_of(text)) == {c["id"] for c in charts}
     assert [c["style"] for c in charts[:3]] == ["--entries: 3", "--entries: 3", "--entries: 2"]
 
@@ -104,3 +104,12 @@ def test_scripts_load_nothing_and_send_nothing(everything):
     assert script.count("</script>") == 1
     assert 1e6 < len(script) < 7e6
     assert "--columns" in plotly_renderer.chart_style()
+
+
+def test_classes_have_colours_names_and_a_legend(everything):
+    heat, *entries = charts_of(to_html_div(everything, "e"))["e-7"]["data"]
+    assert heat["showscale"] is False
+    assert {text for row in heat["text"] for text in row} == {"a", "c"}
+    assert [entry["name"] for entry in entries] == ["a", "c"]
+    ends = dict(map(tuple, heat["colorscale"][4:6])).values()
+    assert set(ends) == {entries[1]["marker"]["color"]}

@@ -8,6 +8,7 @@ below, so that nothing covers the data.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .layout import Cell, lay_out
-from .prepare import PALETTE, arrow_ends, colour_range, plotted_numbers, prepare
+from .prepare import PALETTE, arrow_ends, classes, colour_range, plotted_numbers, prepare
 from .spec import Arrows, Band, Bars, Figure, Heat, Line, Panel, Paths, Points, Rule
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _draw(panel: Panel, ax: matplotlib.axes.Axes) -> Any:
                 getattr(ax, f"{name}axis").set_minor_formatter(matplotlib.ticker.NullFormatter())
         if axis.limits is not None:
             getattr(ax, f"set_{name}lim")(*axis.limits)
-        elif axis.log and axis.ticks is None:
+        if axis.log and axis.ticks is None:
             _tidy_log(ax, name)
     return colour_bar
 
@@ -161,6 +162,9 @@ def _draw_points(mark: Points, ax: Any) -> None:
 def _draw_heat(mark: Heat, ax: Any) -> Any:
     import matplotlib.colors
 
+    if mark.names is not None:
+        _draw_classes(mark, ax)
+        return None
     kind = matplotlib.colors.LogNorm if mark.log else matplotlib.colors.Normalize
     norm: Any = kind(*(colour_range(mark) or (None, None)))
     mesh = ax.pcolormesh(
@@ -175,6 +179,22 @@ def _draw_heat(mark: Heat, ax: Any) -> Any:
     colour_bar = ax.figure.add_axes((0.9, 0.2, 0.02, 0.3))
     ax.figure.colorbar(mesh, cax=colour_bar, label=mark.label)
     return colour_bar
+
+
+def _draw_classes(mark: Heat, ax: Any) -> None:
+    import matplotlib.colors
+
+    ax.pcolormesh(
+        _cell_edges(mark.x, ax.get_xscale() == "log"),
+        _cell_edges(mark.y, ax.get_yscale() == "log"),
+        mark.z,
+        norm=matplotlib.colors.BoundaryNorm(np.arange(len(PALETTE) + 1) - 0.5, len(PALETTE)),
+        cmap=matplotlib.colors.ListedColormap(PALETTE),
+        rasterized=True,
+    )
+    ax.grid(False)
+    for _, name, colour in classes(mark):
+        ax.plot([], [], "s", color=colour, ms=5, label=name)
 
 
 def _cell_edges(centres: np.ndarray, log: bool) -> np.ndarray:
@@ -251,9 +271,21 @@ _DRAW: dict[type, Any] = {
 
 
 def _tidy_log(ax: Any, name: str) -> None:
-    """Minor labels only where the axis spans less than a decade and would have one label else."""
+    """Powers of ten alone have labels; an axis that shows fewer than two of them has a few plain
+    numbers instead."""
     import matplotlib.ticker
 
-    low, high = getattr(ax, f"get_{name}lim")()
-    if high / low > 10:
-        getattr(ax, f"{name}axis").set_minor_formatter(matplotlib.ticker.NullFormatter())
+    axis = getattr(ax, f"{name}axis")
+    axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+    low, high = sorted(getattr(ax, f"get_{name}lim")())
+    if not 0 < low < high or math.floor(math.log10(high)) > math.ceil(math.log10(low)):
+        return
+    for steps in ((1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), tuple(np.arange(10, 100) / 10)):
+        decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
+        places = [step * 10.0**k for k in decades for step in steps]
+        shown = [place for place in places if low <= place <= high]
+        if len(shown) >= 3:
+            break
+    if not 2 <= len(shown) <= 8:
+        return
+    getattr(ax, f"set_{name}ticks")(shown, [f"{place:.3g}" for place in shown])

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .prepare import PALETTE, arrow_ends, colour_range, extent, prepare, thin, thin_band, thin_path
+from .plotly_maps import HOVER, map_traces
+from .prepare import PALETTE, arrow_ends, extent, prepare, thin, thin_band, thin_path
 from .spec import Arrows, Axis, Band, Bars, Figure, Heat, Line, Panel, Paths, Points, Rule
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
 LIMIT = 1500  # points per curve; more cannot be told apart on a screen
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
-# ColorBrewer's PuOr, as in matplotlib.
-_PUOR = "7F3B08", "C6690B", "F9B158", "FDE2BA", "F7F7F7", "DBDBEB", "AFA6CE", "735BA4", "2D004B"
-_DIVERGING = [[place / 8, f"#{colour}"] for place, colour in enumerate(_PUOR)]
-_HOVER = "%{x:.5~g}, %{y:.5~g}"
 
 
 def to_plotly(figure: Figure) -> list[plotly.graph_objects.Figure]:
@@ -152,7 +149,7 @@ def _axis(axis: Axis, shown: tuple[float, float]) -> dict[str, Any]:
 def _trace(mark: Any, x: Any, y: Any, **more: Any) -> dict[str, Any]:
     named = {"name": html.escape(mark.label), "showlegend": True} if mark.label else {}
     unnamed = {"showlegend": False, "name": ""}
-    hover = {"hovertemplate": f"{_HOVER}<extra>{html.escape(mark.label or '')}</extra>"}
+    hover = {"hovertemplate": f"{HOVER}<extra>{html.escape(mark.label or '')}</extra>"}
     return {"type": "scatter", "x": x, "y": y, **unnamed, **named, **hover, **more}
 
 
@@ -182,40 +179,6 @@ def _points(mark: Points, panel: Panel) -> list[dict[str, Any]]:
     if mark.yerr is not None:
         bars["error_y"] = {"type": "data", "array": mark.yerr, "thickness": 1.2, "width": 3}
     return [_trace(mark, mark.x, mark.y, mode="markers", marker=marker, **bars)]
-
-
-def _heat(mark: Heat, panel: Panel) -> list[dict[str, Any]]:
-    z = np.log10(mark.z) if mark.log else mark.z
-    # Above the axes, where the other charts have their legends.
-    bar: dict[str, Any] = {
-        "title": {"text": html.escape(mark.label), "side": "top", "font": {"size": 14}},
-        "orientation": "h",
-        "y": 1.02,
-        "yanchor": "bottom",
-        "thickness": 12,
-        "tickformat": "~g",
-    }
-    value = "%{z:.4~g}"
-    if mark.log:
-        bar |= {"tickprefix": "10<sup>", "ticksuffix": "</sup>"}
-        if np.nanmax(z) - np.nanmin(z) >= 1.5:
-            bar["dtick"] = 1
-        value = "10^%{z:.3f}"
-    trace: dict[str, Any] = {
-        "type": "heatmap",
-        "x": mark.x,
-        "y": mark.y,
-        "z": z,
-        "colorscale": "Viridis",
-        "colorbar": bar,
-        "hovertemplate": f"{_HOVER}: {value}<extra></extra>",
-    }
-    if mark.diverging:
-        trace["colorscale"] = _DIVERGING
-    ends = colour_range(mark)
-    if ends is not None:
-        trace["zmin"], trace["zmax"] = (math.log10(end) if mark.log else end for end in ends)
-    return [trace]
 
 
 def _arrows(mark: Arrows, panel: Panel) -> list[dict[str, Any]]:
@@ -272,7 +235,7 @@ _TRACES: dict[type, Any] = {
     Line: _line,
     Band: _band,
     Points: _points,
-    Heat: _heat,
+    Heat: map_traces,
     Arrows: _arrows,
     Rule: _rule,
     Paths: _paths,

@@ -102,7 +102,26 @@ def _heat(mark: Heat, where: str) -> Heat:
         raise InvalidArgument(
             f"shape of z in {where}", z.shape, f"(len(y), len(x)) = {(y.size, x.size)}"
         )
+    if mark.names is not None:
+        _check_classes(mark, z, where)
     return replace(mark, x=x, y=y, z=_positive(z, mark.log), limits=_colour_limits(mark, where))
+
+
+def _check_classes(mark: Heat, z: np.ndarray, where: str) -> None:
+    assert mark.names is not None
+    if not 1 <= len(mark.names) <= len(PALETTE) or mark.log or mark.diverging or mark.limits:
+        allowed = f"1 to {len(PALETTE)} names, on no scale (no log, diverging, limits)"
+        raise InvalidArgument(f"names of {where}", mark.names, allowed)
+    known = np.isnan(z) | np.isin(z, np.arange(len(mark.names)))
+    if not known.all():
+        allowed = f"whole numbers from 0 to {len(mark.names) - 1}, or NaN"
+        raise InvalidArgument(f"z of {where}", float(z[~known][0]), allowed)
+
+
+def classes(mark: Heat) -> list[tuple[int, str, str]]:
+    """Number, name and colour of the classes that a prepared map shows."""
+    names = mark.names or ()
+    return [(n, names[n], PALETTE[n]) for n in range(len(names)) if np.any(mark.z == n)]
 
 
 def _colour_limits(mark: Heat, where: str) -> tuple[float, float] | None:

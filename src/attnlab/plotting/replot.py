@@ -104,6 +104,7 @@ def _build(value: Any, where: str, *kinds: str) -> Any:
     if not isinstance(value, Mapping) or value.get("kind") not in kinds:
         raise InvalidArgument(where, value, f"an object of kind {', '.join(kinds)}")
     kind, fields = _KINDS[value["kind"]]
+    value = _ADDED.get(value["kind"], {}) | dict(value)
     missing = [name for name in fields if name not in value]
     if missing:
         raise InvalidArgument(where, sorted(value), f"complete: {', '.join(missing)} is missing")
@@ -113,6 +114,7 @@ def _build(value: Any, where: str, *kinds: str) -> Any:
 _LABEL = _optional(_text)
 _LIMITS = _optional(_pair(_real, _real))
 _MARKS = ("Line", "Band", "Points", "Heat", "Arrows", "Rule", "Bars", "Paths")
+_ADDED = {"Heat": {"names": None}}  # fields that older files do not have
 _KINDS: dict[str, tuple[type, dict[str, Callable[[Any, str], Any]]]] = {
     "Figure": (
         Figure,
@@ -162,6 +164,7 @@ _KINDS: dict[str, tuple[type, dict[str, Callable[[Any, str], Any]]]] = {
             "diverging": _flag,
             "log": _flag,
             "limits": _LIMITS,
+            "names": _optional(_list(_text)),
         },
     ),
     "Arrows": (

@@ -74,6 +74,9 @@ class Heat:
     `diverging` centres the colours at 0; `log` shows log10 of the values (which must be positive).
     `limits = (low, high)` are the values at the ends of the colour scale, which several panels can
     share; by default those of `z`. A diverging scale needs `low = -high`.
+
+    With `names`, up to six, `z` holds classes: number `n` has the colour of role `n` and the entry
+    `names[n]` in the legend.
     """
 
     x: Any
@@ -83,6 +86,7 @@ class Heat:
     diverging: bool = False
     log: bool = False
     limits: tuple[float, float] | None = None
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

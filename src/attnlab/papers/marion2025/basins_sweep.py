@@ -79,19 +79,13 @@ def figure(dataset: xarray.Dataset) -> Figure:
     x, y = dataset.angle_k.values, dataset.angle_v.values
     ticks = ((-math.pi / 2, "−π/2"), (0.0, "0"), (math.pi / 2, "π/2"))
     across, up = Axis("angle of k from k*", ticks=ticks), Axis("angle of v from v*", ticks=ticks)
-    label = ", ".join(f"{n} {kind}" for n, kind in enumerate(KINDS))
+    label = ", ".join(KINDS)
     panels = []
     for index in shown.tolist():
-        heat = Heat(
-            x,
-            y,
-            code[index].T,
-            "end (numbers of the last panel)",
-            limits=(0.0, float(len(KINDS) - 1)),
-        )
+        heat = Heat(x, y, code[index].T, "end", names=KINDS)
         panels.append(Panel(f"λ = {scales[index]:.2g}", across, up, [heat]))
     shares = [
-        Line(scales, [float(np.mean(row == n)) for row in code], f"{n}: {kind}", n)
+        Line(scales, [float(np.mean(row == n)) for row in code], kind, n)
         for n, kind in enumerate(KINDS)
         if np.any(code == n)
     ]

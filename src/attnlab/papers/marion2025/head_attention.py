@@ -154,7 +154,7 @@ def _map(trained: Any) -> Panel:
     return Panel(
         "Weight of the informative word",
         Axis("head"),
-        Axis("layer"),
+        Axis("layer (from 1)"),
         (Heat(trained["head"].values, trained.layer.values, ratio, "weight × L"),),
     )
 
