@@ -42,7 +42,8 @@ MAY_IMPORT = {
     "papers": LIBRARY | {"plotting", "testing"},
     "sweeps": LIBRARY | {"papers"},
     "report": LIBRARY | {"plotting", "papers"},
-    "cli": LIBRARY | {"plotting", "papers", "sweeps", "report"},
+    "explore": LIBRARY | {"plotting", "papers"},
+    "cli": LIBRARY | {"plotting", "papers", "sweeps", "report", "explore"},
     "__main__": {"cli"},
 }
 # The lazy front door names every room, and the version is read by all.

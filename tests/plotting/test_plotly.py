@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from attnlab.plotting import Axis, Figure, Line, Panel, plotly_renderer, to_html_div, to_plotly
+from attnlab.plotting import Axis, Figure, Heat, Line, Panel, plotly_renderer, to_html_div, to_plotly
 
 
 class Elements(html.parser.HTMLParser):
@@ -113,3 +113,12 @@ def test_classes_have_colours_names_and_a_legend(everything):
     assert [entry["name"] for entry in entries] == ["a", "c"]
     ends = dict(map(tuple, heat["colorscale"][4:6])).values()
     assert set(ends) == {entries[1]["marker"]["color"]}
+
+
+def test_a_legend_beside_a_bar_of_colours_stands_below():
+    x = [0.0, 1.0]
+    panel = Panel("", Axis("x"), Axis("y"), [Heat(x, x, np.eye(2), "z"), Line(x, x, "line")])
+    chart = charts_of(to_html_div(Figure("", [panel]), "e"))["e-1"]
+    assert chart["layout"]["legend"]["yref"] == "container"
+    assert chart["layout"]["legend"]["y"] == 0
+    assert chart["data"][0]["colorbar"]["y"] > 1

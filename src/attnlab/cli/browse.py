@@ -74,7 +74,7 @@ def _paper(console: Console, paper: Paper) -> None:
 
 
 def _experiment(console: Console, experiment: Experiment) -> None:
-    from ..papers._config import describe
+    from ..papers._config import as_text, describe
 
     kind = experiment.config_class()
     words = describe(kind)
@@ -91,7 +91,7 @@ def _experiment(console: Console, experiment: Experiment) -> None:
     say(console, "settings (--set key=value)", style="bold")
     rows = [("key", "accepts", *presets, "meaning")]
     for key, field in kind.model_fields.items():
-        values = [_short(getattr(config, key)) for config in presets.values()]
+        values = [as_text(getattr(config, key)) for config in presets.values()]
         rows.append((key, words[key], *values, field.description or ""))
     columns(console, rows)
 
@@ -108,14 +108,3 @@ def _claim(console: Console, claim: Claim) -> None:
             ("check", f"attnlab verify {claim.key}"),
         ],
     )
-
-
-def _short(value: object) -> str:
-    """A setting as one would write it after `--set key=`."""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, list | tuple):
-        return ",".join(_short(item) for item in value)
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,7 +14,7 @@ from .._core.compilation import prefer_quick_compilation
 from .._core.errors import InvalidArgument
 from .._core.interrupt import RunInterrupted
 from .._version import __version__
-from . import browse, check, diagnose, mutation, probe, run, store, sweep
+from . import browse, check, diagnose, explore, mutation, probe, run, store, sweep
 from .console import complain
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -86,6 +86,7 @@ app.command("mutate")(mutation.mutate)
 app.command("report")(check.report)
 app.add_typer(store.app, name="store")
 app.command("probe")(probe.probe)
+app.command("explore")(explore.explore)
 app.command("cite")(browse.cite)
 
 

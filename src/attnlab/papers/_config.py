@@ -136,3 +136,14 @@ def _bounds(entry: Mapping[str, Any], suffix: str, noun: str) -> str:
 
 def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:g}"
+
+
+def as_text(value: object) -> str:
+    """A setting as one would write it after `--set key=`."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ",".join(as_text(item) for item in value)
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

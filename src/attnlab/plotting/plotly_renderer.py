@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LIMIT = 1500  # points per curve; more cannot be told apart on a screen
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
+_ABOVE = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+_BELOW = {"orientation": "h", "x": 0, "y": 0, "yanchor": "bottom", "yref": "container"}
+
 
 def to_plotly(figure: Figure) -> list[plotly.graph_objects.Figure]:
     """One Plotly figure per panel, e.g. for a notebook."""
@@ -51,6 +54,8 @@ def to_html_div(figure: Figure, id: str) -> str:
         data = data.replace("</", "<\\/").replace("<!--", "<\\!--")
         name = f"{id}-{number + 1}"
         entries = sum(trace.get("showlegend", False) for trace in chart["data"])
+        if entries and chart["layout"]["legend"] is _BELOW:
+            entries += 6  # room for the bar of colours besides
         title = f'<p class="chart-title">{html.escape(panel.title)}</p>' if panel.title else ""
         note = f'<p class="chart-note">{html.escape(panel.note)}</p>' if panel.note else ""
         parts.append(
@@ -95,6 +100,7 @@ def _chart(panel: Panel) -> dict[str, Any]:
     for mark in panel.marks:
         data += _TRACES[type(mark)](mark, panel)
     bars = any(isinstance(mark, Bars) for mark in panel.marks)
+    barred = any("colorbar" in trace for trace in data)  # a bar of colours, above the axes
     x_axis, y_axis = _axis(panel.x, extent(panel, "x")), _axis(panel.y, extent(panel, "y"))
     if bars:
         x_axis |= {"type": "category", "tickformat": ""}
@@ -107,7 +113,7 @@ def _chart(panel: Panel) -> dict[str, Any]:
         "font": {"size": 13, "color": "#222222", "family": "system-ui, sans-serif"},
         # On the right there is room for the buttons, which would cover data or text else.
         "margin": {"l": 60, "r": 40, "t": 12, "b": 48},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "legend": _BELOW if barred else _ABOVE,
         "showlegend": any(trace.get("showlegend", False) for trace in data),
         "hovermode": "closest",
         "dragmode": "zoom",

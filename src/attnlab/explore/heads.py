@@ -1,0 +1,95 @@
+"""In-context regression: the exact risk of two opposite heads over their scales, and its valley."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._core.errors import check_real
+from .view import View, number
+
+if TYPE_CHECKING:
+    from ..tasks import InContextRegression
+
+_CELLS = 60
+_WIDEST = 1.5  # of |ω| for which one fixed resolution is enough
+
+
+def heads_view(task: InContextRegression, *, omega: float = 0.13, mu: float = 3.4) -> View:
+    """The risk of the heads `(ω, -ω)`, `(μ, -μ)` around this point, and how it compares.
+
+    **Arguments:** an isotropic `task`; `omega` in (0, 1.5/√2], `mu` > 0.
+
+    Raises `InvalidArgument`. Source: Section 4 of he2025; `docs/theory/icl-risk`.
+    """
+    from ..estimators import bayes_risk, gradient_descent_risk, optimal_step
+    from ..papers.he2025.exact_heads import opposite_heads
+    from ..students import KernelHeads
+    from ..theory import approximate_risk, population_risk
+
+    omega = check_real("omega", omega, low=0.0, low_open=True, high=_WIDEST / 2)
+    mu = check_real("mu", mu, low=0.0, low_open=True, high=1e6)
+    cells = (np.arange(_CELLS) + 0.5) / _CELLS
+    across, up = 2 * omega * cells, 2 * mu * cells
+    noise = float(task.noise_std) ** 2
+    least, _ = opposite_heads(task, np.array([omega])).least(noise)
+    pair = opposite_heads(task, across)
+    eta = 2 * up[:, None] * across
+    surface = 1 + noise - 2 * eta * pair.cross + eta**2 * pair.square
+    along, step = pair.least(noise)
+    heads = KernelHeads(np.array([omega, -omega]), np.array([mu, -mu]))
+    risk = population_risk(task, heads)
+    best = optimal_step(task, debiased=True)
+    one = gradient_descent_risk(task, step=best, debiased=True)
+    rows = (
+        ("risk R(ω, μ)", number(float(risk.value)), f"{risk.method}, ± {float(risk.error):.1e}"),
+        (
+            "approximate loss",
+            number(float(approximate_risk(task, heads).value)),
+            "Theorem 4.2 of he2025",
+        ),
+        ("least risk at this ω", number(float(least[0])), "over μ, exact"),
+        ("one debiased gradient step", number(float(one.value)), f"η = {best:.4g}, {one.method}"),
+        ("Bayes risk", number(float(bayes_risk(task).value)), "ridge regression, exact"),
+        ("prediction 0", number(1 + noise), "closed form"),
+    )
+    return View(
+        _figure((across, up), surface, (along, step / (2 * across)), float(one.value), (omega, mu)),
+        rows,
+    )
+
+
+def _figure(
+    axes: tuple[np.ndarray, np.ndarray],
+    surface: np.ndarray,
+    valley: tuple[np.ndarray, np.ndarray],
+    one_step: float,
+    point: tuple[float, float],
+) -> Any:
+    from ..plotting.spec import Axis, Figure, Heat, Line, Mark, Panel, Points, Rule
+
+    (across, up), (least, best) = axes, valley
+    inside = np.where(best <= up[-1], best, np.nan)
+    omega, mu = Axis("ω", limits=(0.0, 2 * point[0])), Axis("μ", limits=(0.0, 2 * point[1]))
+    plane: list[Mark] = [
+        Heat(across, up, surface, "risk R", limits=(float(surface.min()), _ceiling(surface))),
+        Line(across, inside, "best μ at this ω", "theory"),
+        Points([point[0]], [point[1]], label="the point of the table", role=1),
+    ]
+    cut: list[Mark] = [
+        Line(across, least, "along the valley", "theory"),
+        Rule(one_step, label="one debiased gradient step"),
+    ]
+    return Figure(
+        "Exact risk of two opposite heads",
+        [Panel("", omega, mu, plane), Panel("", omega, Axis("least risk over μ"), cut)],
+        columns=2,
+        caption="The risk of the heads (ω, -ω), (μ, -μ); the black line is its valley.",
+        alt="A map of the risk over ω and μ with its valley, and the risk along the valley.",
+    )
+
+
+def _ceiling(surface: np.ndarray) -> float:
+    """The top of the colours: what predicting 0 costs is on the lower edge of the map."""
+    return max(float(surface[0].max()), float(surface.min()) * 1.05)

@@ -1,0 +1,45 @@
+"""Starts the page: marimo serves the notebook of this room on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .._core.compilation import prefer_quick_compilation
+from .._core.errors import InvalidArgument, check_flag, check_integer
+
+APP = Path(__file__).with_name("app.py")
+
+
+def command(*, port: int, host: str, browser: bool) -> list[str]:
+    """The command line that serves the page."""
+    line = [sys.executable, "-m", "marimo", "run", str(APP), "--host", host, "--port", str(port)]
+    return line if browser else [*line, "--headless"]
+
+
+def serve(*, port: int = 2718, host: str = "127.0.0.1", browser: bool = True) -> int:
+    """Serves the page until Ctrl-C; returns the exit status of the server.
+
+    **Arguments:** `port` in [1, 65535]; `host`: by default only this machine can see the page;
+    `browser`: open it.
+
+    Raises `InvalidArgument`, also where the extra `explore` is not installed.
+    """
+    port = check_integer("port", port, minimum=1, maximum=65535)
+    check_flag("browser", browser)
+    if not isinstance(host, str) or not host.strip():
+        raise InvalidArgument("host", host, "a name or an address, such as 127.0.0.1")
+    if importlib.util.find_spec("marimo") is None:
+        allowed = 'installed for this command: pip install "attnlab[explore]" brings it'
+        raise InvalidArgument("marimo", None, allowed)
+    prefer_quick_compilation()
+    arguments = command(port=port, host=host, browser=browser)
+    with subprocess.Popen(arguments, env=dict(os.environ)) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # the server gets it too, and ends by itself
+                continue
