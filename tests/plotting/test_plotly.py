@@ -8,7 +8,16 @@ import re
 import numpy as np
 import pytest
 
-from attnlab.plotting import Axis, Figure, Heat, Line, Panel, plotly_renderer, to_html_div, to_plotly
+from attnlab.plotting import (
+    Axis,
+    Figure,
+    Heat,
+    Line,
+    Panel,
+    plotly_renderer,
+    to_html_div,
+    to_plotly,
+)
 
 
 class Elements(html.parser.HTMLParser):

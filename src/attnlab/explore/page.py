@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +16,14 @@ from .._core.errors import InvalidArgument
 if TYPE_CHECKING:
     from ..plotting.spec import Figure
 
+_BESIDE = {
+    "corrected": "What holds instead",
+    "answer": "Answer",
+    "failed": "The check did not run",
+    "settle": "What would settle it",
+}
+_COLUMNS = 3
+_PANEL = {"width": 500, "height": 420}  # pixels
 _STUDENTS = ("pointwise attention", "softmax attention")
 
 
@@ -30,16 +40,16 @@ def single_location_controls() -> Any:
     """Task, student and point."""
     from ..students.activations import activation_names
 
-    return mo.ui.dictionary(
+    return _controls(
         {
             "student": mo.ui.dropdown(_STUDENTS, value=_STUDENTS[0], label="student"),
             "activation": mo.ui.dropdown(
                 sorted(activation_names()), value="erf", label="activation (pointwise)"
             ),
-            "scale": _slider(0.02, 3.0, 0.02, 0.1, "scale λ, or inverse temperature β"),
+            "scale": _slider(0.02, 3.0, 0.02, 0.1, "scale λ (softmax: β)"),
             "dim": _slider(5, 1000, 5, 100, "dimension d"),
             "length": _slider(2, 200, 1, 10, "length L"),
-            "token_std": _slider(0.05, 0.95, 0.05, 0.7, "token standard deviation γ"),
+            "token_std": _slider(0.05, 0.95, 0.05, 0.7, "token std γ"),
             "noise_std": _slider(0.0, 1.0, 0.05, 0.0, "label noise ε"),
             "kappa": _slider(-1.0, 1.0, 0.05, 0.5, "κ = k·k*"),
             "nu": _slider(-1.0, 1.0, 0.05, 0.5, "ν = v·v*"),
@@ -71,13 +81,13 @@ def single_location(values: Mapping[str, Any]) -> Any:
 
 def in_context_controls() -> Any:
     """Task, and the two heads."""
-    return mo.ui.dictionary(
+    return _controls(
         {
             "dim": _slider(2, 20, 1, 5, "dimension d"),
             "length": _slider(2, 200, 2, 40, "context length L"),
             "noise_std": _slider(0.0, 1.0, 0.02, 0.32, "label noise σ"),
-            "omega": _slider(0.01, 0.6, 0.01, 0.13, "ω of the heads (ω, -ω)"),
-            "mu": _slider(0.1, 20.0, 0.1, 3.4, "μ of the heads (μ, -μ)"),
+            "omega": _slider(0.01, 0.6, 0.01, 0.13, "ω (heads ω, -ω)"),
+            "mu": _slider(0.1, 20.0, 0.1, 3.4, "μ (heads μ, -μ)"),
         }
     )
 
@@ -110,13 +120,13 @@ def experiment_form(id: str) -> tuple[Any, Any]:
     fields = {
         name: mo.ui.text(
             value=as_text(getattr(quick, name)),
-            label=f"{name}: {field.description or ''} ({words[name]})",
+            label=_escaped(f"{name}: {field.description or ''} ({words[name]})"),
             full_width=True,
         )
         for name, field in kind.model_fields.items()
     }
-    told = mo.md(f"**{experiment.title}.** {experiment.summary}  \nSource: {experiment.source}")
-    return told, mo.ui.dictionary(fields).form(submit_button_label="Run it", bordered=False)
+    told = _text(experiment.title, experiment.summary, f"Source: {experiment.source}")
+    return told, _controls(fields).form(submit_button_label="Run it", bordered=False)
 
 
 def run_experiment(id: str, settings: Mapping[str, str]) -> Any:
@@ -132,7 +142,7 @@ def run_experiment(id: str, settings: Mapping[str, str]) -> Any:
     dataset = experiment.compute(config)
     dataset = records.attach(dataset, records.provenance(config.model_dump(mode="json")))
     rows = [row[:3] for row in records.summary(dataset)]
-    parts = [mo.md(f"**Expected** at the quick sizes: {experiment.expected}")]
+    parts = [_text("", f"Expected at the quick sizes: {experiment.expected}")]
     figure = experiment.plot(dataset)
     if figure is not None:
         parts.append(_figure(figure))
@@ -158,44 +168,59 @@ def claim(id: str, checked: bool) -> Any:
     from ..claims.text import check_text
 
     (found,) = claims.registry.find(id)
-    parts = [
-        mo.md(f"**{found.title}** ({found.source})\n\n{found.statement}\n\n*{found.explanation}*")
-    ]
+    parts = [_text(f"{found.title} ({found.source})", found.statement, found.explanation)]
     if checked:
         (verdict,) = claims.verify(id, processes=1)
-        parts.append(mo.md(f"### {verdict.word}"))
-        for name in ("corrected", "answer", "failed", "settle"):
+        parts.append(_text(verdict.word))
+        for name, words in _BESIDE.items():
             if getattr(verdict, name):
-                parts.append(mo.md(f"{name}: {getattr(verdict, name)}"))
+                parts.append(_text("", f"{words}: {getattr(verdict, name)}"))
         rows = [
-            (check.name, check_text(check), verdict.status(check))
+            (check_text(check), verdict.status(check))
             for check in (*verdict.checks, *verdict.evidence)
         ]
-        parts.append(_table(("check", "measured, and stated or required", "result"), rows))
+        parts.append(_table(("check: measured, and stated or required", "result"), rows))
     return mo.vstack(parts)
 
 
+def _controls(elements: dict[str, Any]) -> Any:
+    """Controls beside and below each other; the value is the mapping of theirs."""
+    cells = "".join(f"<div>{{{name}}}</div>" for name in elements)
+    style = f"display: grid; grid-template-columns: repeat({_COLUMNS}, 1fr); gap: 0.75rem 2rem"
+    return mo.Html(f'<div style="{style}">{cells}</div>').batch(**elements)
+
+
 def _slider(start: float, stop: float, step: float, value: float, label: str) -> Any:
-    return mo.ui.slider(
-        start, stop, step, value, label=label, show_value=True, debounce=True, full_width=False
-    )
+    return mo.ui.slider(start, stop, step, value, label=label, show_value=True, debounce=True)
+
+
+def _text(title: str, *paragraphs: str) -> Any:
+    """Plain text: what looks like Markdown in it stays as it is."""
+    heading = f"<p><strong>{html.escape(title)}</strong></p>" if title else ""
+    return mo.Html(heading + "".join(f"<p>{html.escape(text)}</p>" for text in paragraphs))
+
+
+def _escaped(label: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>#|~])", r"\\\1", label)
 
 
 def _view(view: Any) -> Any:
     rows = _table(("quantity", "value", "how"), view.numbers)
-    return mo.vstack([rows, _figure(view.figure), mo.md(view.figure.caption)])
+    return mo.vstack([rows, _figure(view.figure), _text("", view.figure.caption)])
 
 
 def _figure(figure: Figure) -> Any:
     from ..plotting import to_plotly
 
-    return mo.hstack([mo.as_html(panel) for panel in to_plotly(figure)], wrap=True, justify="start")
+    panels = [panel.update_layout(**_PANEL) for panel in to_plotly(figure)]
+    return mo.hstack([mo.as_html(panel) for panel in panels], wrap=True, justify="start")
 
 
 def _table(names: tuple[str, ...], rows: Any) -> Any:
-    return mo.ui.table(
-        [dict(zip(names, row, strict=True)) for row in rows],
-        selection=None,
-        show_download=False,
-        pagination=False,
-    )
+    def row(cells: Any, kind: str) -> str:
+        style = "padding: 0.2rem 1.5rem 0.2rem 0; text-align: left"
+        return "".join(f'<{kind} style="{style}">{html.escape(str(c))}</{kind}>' for c in cells)
+
+    head = f"<thead><tr>{row(names, 'th')}</tr></thead>"
+    body = "".join(f"<tr>{row(cells, 'td')}</tr>" for cells in rows)
+    return mo.Html(f"<table>{head}<tbody>{body}</tbody></table>")

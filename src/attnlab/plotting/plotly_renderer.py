@@ -54,7 +54,7 @@ def to_html_div(figure: Figure, id: str) -> str:
         data = data.replace("</", "<\\/").replace("<!--", "<\\!--")
         name = f"{id}-{number + 1}"
         entries = sum(trace.get("showlegend", False) for trace in chart["data"])
-        if entries and chart["layout"]["legend"] is _BELOW:
+        if chart["layout"]["legend"] is _BELOW:
             entries += 6  # room for the bar of colours besides
         title = f'<p class="chart-title">{html.escape(panel.title)}</p>' if panel.title else ""
         note = f'<p class="chart-note">{html.escape(panel.note)}</p>' if panel.note else ""
@@ -100,8 +100,12 @@ def _chart(panel: Panel) -> dict[str, Any]:
     for mark in panel.marks:
         data += _TRACES[type(mark)](mark, panel)
     bars = any(isinstance(mark, Bars) for mark in panel.marks)
-    barred = any("colorbar" in trace for trace in data)  # a bar of colours, above the axes
+    named = any(trace.get("showlegend", False) for trace in data)
+    # a bar of colours stands above the axes
+    legend = _BELOW if named and any("colorbar" in trace for trace in data) else _ABOVE
     x_axis, y_axis = _axis(panel.x, extent(panel, "x")), _axis(panel.y, extent(panel, "y"))
+    if legend is _BELOW:  # Plotly then measures from the axis itself, not from its numbers
+        x_axis["title"] = {**x_axis["title"], "standoff": 26}
     if bars:
         x_axis |= {"type": "category", "tickformat": ""}
     layout = {
@@ -112,9 +116,9 @@ def _chart(panel: Panel) -> dict[str, Any]:
         "colorway": list(PALETTE),
         "font": {"size": 13, "color": "#222222", "family": "system-ui, sans-serif"},
         # On the right there is room for the buttons, which would cover data or text else.
-        "margin": {"l": 60, "r": 40, "t": 12, "b": 48},
-        "legend": _BELOW if barred else _ABOVE,
-        "showlegend": any(trace.get("showlegend", False) for trace in data),
+        "margin": {"l": 60, "r": 40, "t": 12, "b": 48 if legend is _ABOVE else 84},
+        "legend": legend,
+        "showlegend": named,
         "hovermode": "closest",
         "dragmode": "zoom",
         "modebar": {"orientation": "v", "bgcolor": "rgba(255,255,255,0.8)", "color": "#777777"},
