@@ -19,15 +19,17 @@ def test_ready_sweeps_are_well_formed():
 
 
 def test_points_of_the_phase_diagram_are_exact_risks():
+    two = np.log(2) / 10  # α of two tokens, rounded down
     alphas, betas, short = [0.1, 0.5], [0.5, 2.0], 0.05
     diagram = al.sweep(
         "attnlab.papers.dohmatob2025.phase_points:attention",
         batching="arrays",
         static=["dim"],
-        grid={"dim": [10], "alpha": [short, *alphas], "beta": [0.2, *betas]},
+        grid={"dim": [10], "alpha": [short, two, *alphas], "beta": [0.2, *betas]},
         workers=0,
     )
     assert np.isnan(diagram.risk.sel(alpha=short)).all()  # less than two tokens
+    assert np.isfinite(diagram.risk.sel(alpha=two, beta=betas)).all()
     assert np.isnan(diagram.risk.sel(beta=0.2)).all()  # too narrow to be resolved
     assert (diagram.status == 0).all()
     risk = al.sweep(

@@ -84,6 +84,12 @@ def test_whole_numbers_that_have_to_be_rounded_are_told(tmp_path):
         (1j, "numbers"),
         ({}, "at least one"),
         (None, "numbers"),
+        ([2**63 + 1, -1], "2^53"),
+        ([BIG, 0.5], "2^53"),
+        (["a\0", "b"], "without NUL"),
+        (np.array(["a\0"], object), "without NUL"),
+        (np.zeros((1,) * 9), "at most 8"),
+        ({"_nc4_non_coord_x": 1.0}, "printable"),
         (ValueError("a\0b\udc80"), r"ValueError: a\0b\udc80"),
         (KeyboardInterrupt("no key was pressed"), "KeyboardInterrupt"),
         (GeneratorExit(), "GeneratorExit"),
@@ -116,7 +122,7 @@ def test_an_error_that_cannot_be_told_is_a_failed_point(tmp_path):
 def test_names_that_the_dataset_needs_itself_are_given_way(tmp_path):
     given = {
         "status": 1.0,
-        "failure": ("failure_point", [1.0, 2.0]),
+        "failure": ("failure_number", [1.0, 2.0]),
         "x": 3.0,
         "result_x": 4.0,
         "k": 5.0,
@@ -136,7 +142,7 @@ def test_names_that_the_dataset_needs_itself_are_given_way(tmp_path):
         "result_m": [8.0, 9.0],
         "status": 0,
     }
-    assert dataset.result_failure.dims == ("x", "result_failure_point")
+    assert dataset.result_failure.dims == ("x", "result_failure_number")
     assert sweeps.failures(dataset)[0].settings == {"x": 1}
 
 
@@ -153,14 +159,15 @@ def test_labels_of_the_points_own(tmp_path):
 
     def labelled(x, shared):
         k = [10, 20, 30] if shared else [x, x + 1, x + 2]
-        attrs = {"units": "1", "bad": "a\0b", "_FillValue": "text"}
+        attrs = {"units": "1", "bad": "a\0b", "_FillValue": "text", "CLASS": "x", "": "y"}
+        attrs |= {"scale": 2.5, "calendar": "none", "array": np.zeros(2), 5: "number"}
         data = {"y": ("k", [1.0, 2.0, 3.0][: 3 - x], attrs)}
         return xr.Dataset(data, coords={"k": k[: 3 - x], "where": 5})
 
     shared = swept(labelled, tmp_path / "a", grid={"x": [0]}, settings={"shared": True})
     assert shared.k.dims == ("k",)
     assert shared["where"].item() == 5
-    assert shared.y.attrs == {"units": "1", "bad": "a\\0b"}
+    assert shared.y.attrs == {"units": "1", "bad": "a\\0b", "scale": 2.5}
     ragged = swept(labelled, tmp_path / "b", grid={"x": [1, 0]}, settings={"shared": True})
     np.testing.assert_array_equal(ragged.k, [[10, 20, np.nan], [10, 20, 30]])
     assert ragged.k.dims == ("x", "k")
@@ -181,6 +188,150 @@ def test_select_takes_one_place_of_a_dimension_that_is_there(tmp_path):
         "select = 'stp'"
         in sweeps.failures(swept(point, tmp_path / "c", select={"stp": 0}))[0].error
     )
+
+
+def test_what_a_function_goes_on_to_use_is_copied(tmp_path):
+    buffer = np.zeros(2)
+
+    def reusing(x):
+        buffer[:] = x
+        return buffer
+
+    dataset = swept(reusing, tmp_path, grid={"x": [1.0, 2.0, 3.0]})
+    np.testing.assert_array_equal(dataset.value, [[1, 1], [2, 2], [3, 3]])
+
+
+def test_what_a_function_changes_is_its_own(tmp_path):
+    def changing(w, k, fixed):
+        w.append(k)
+        fixed.append(k)
+        return sum(w) + len(fixed)
+
+    options = {"grid": {"w": [[1], [5]], "k": [10, 20, 30]}, "settings": {"fixed": []}}
+    dataset = swept(changing, tmp_path, **options)
+    np.testing.assert_array_equal(dataset.value, [[12, 22, 32], [16, 26, 36]])
+    assert dataset.w.values.tolist() == ["[1]", "[5]"]
+    assert records.config_of(dataset)["swept"][0]["settings"]["w"] == [[1], [5]]
+
+
+def test_masked_values_are_missing(tmp_path):
+    masked = np.ma.masked_array([1.0, 999.0], [0, 1])
+    dataset = swept(values(masked, [1, 2], np.ma.masked_array([3, 4], [1, 0])), tmp_path)
+    np.testing.assert_array_equal(dataset.value, [[1, np.nan], [1, 2], [np.nan, 4]])
+    assert np.isnan(swept(values(np.ma.masked, 1.0, 2.0), tmp_path / "one").value[0])
+
+
+def test_calls_for_many_points_give_what_single_ones_do():
+    def several(x):
+        import jax.numpy as jnp
+
+        return {"m": [x, 2 * x, 3 * x], "pair": ("k", jnp.stack([x, x**2])), "t": (x, x**2)}
+
+    grid = {"x": [1.0, 2.0, 3.0]}
+    each = al.sweep(several, grid=grid, workers=0)
+    together = al.sweep(several, grid=grid, batching="vmap", batch=2, workers=0)
+    for name in ("m", "pair", "t"):
+        np.testing.assert_array_equal(together[name], each[name])
+        assert together[name].dims == each[name].dims
+    lists = al.sweep(lambda x: (x, 10 * x), grid=grid, batching="arrays", workers=0)
+    assert lists.status.values.tolist() == [1, 1, 1]
+    assert "a list may be of points or results" in sweeps.failures(lists)[0].error
+
+
+def test_a_function_that_cannot_be_traced_fails_once_for_all():
+    calls = []
+
+    def untraceable(x):
+        calls.append(1)
+        return float(x)
+
+    grid = {"x": [float(i) for i in range(200)]}
+    dataset = al.sweep(untraceable, grid=grid, batching="vmap", workers=0)
+    assert (dataset.status == 1).all()
+    assert len(calls) < 5
+
+
+def test_failures_of_a_part(tmp_path):
+    def picky(x, y):
+        if x == 2:
+            raise ValueError(f"not {y}")
+        return x
+
+    dataset = al.sweep(picky, grid={"x": [1, 2, 3], "y": [5, 6]}, workers=0)
+    parts = [
+        dataset.isel(x=slice(1, None)),
+        dataset.transpose("y", "x", ...),
+        dataset.sel(x=2),
+    ]
+    for part in parts:
+        found = sweeps.failures(part)
+        assert {row.error.partition(" (")[0] for row in found} == {
+            "ValueError: not 5",
+            "ValueError: not 6",
+        }
+        assert all(row.settings["x"] == 2 for row in found)
+    assert sweeps.failures(dataset.sel(y=6))[0].settings == {"x": 2, "y": 6}
+    assert sweeps.failures(dataset.sel(x=1)) == []
+
+
+def test_numbers_beside_the_variables_are_results(tmp_path):
+    import xarray as xr
+
+    def point(x):
+        return xr.Dataset({"y": ("k", [x, 2])}, attrs={"best": x / 3, "note": "text", "y": 5})
+
+    dataset = swept(point, tmp_path)
+    np.testing.assert_array_equal(dataset.best, np.array([0, 1, 2]) / 3)
+    assert set(dataset.data_vars) == {"y", "best", "status"}
+    some = swept(point, tmp_path / "some", variables=["best"])
+    assert set(some.data_vars) == {"best", "status"}
+
+
+def test_a_label_that_is_a_dimension_elsewhere(tmp_path):
+    import xarray as xr
+
+    def point(x):
+        if x == 1:
+            return xr.Dataset({"v": 1.0}, coords={"q": 5})
+        return xr.Dataset({"v": 1.0, "w": ("q", [1.0, 2.0])})
+
+    dataset = swept(point, tmp_path)
+    assert dataset.w.dims == ("x", "q")
+    assert dataset.result_q.item() == 5
+
+
+def test_nothing_is_a_number_that_no_point_gave(tmp_path):
+    dataset = swept(values(-(2**63), ValueError(), 7), tmp_path)
+    assert dataset.value.attrs["nothing"] == str(2**63 - 1)
+
+
+def test_points_may_change_the_directory_of_the_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+
+    def moving(x):
+        import os
+
+        os.chdir(tmp_path / "elsewhere")
+        return x
+
+    al.sweep(moving, grid={"x": [1, 2]}, out="here", workers=0, batch=1)
+    assert (tmp_path / "here" / "sweep.nc").exists()
+    assert len(list((tmp_path / "here" / "batches").iterdir())) == 2
+
+
+def test_a_function_that_cannot_be_sent_may_run_here():
+    import threading
+
+    lock = threading.Lock()
+
+    def locked(x):
+        with lock:
+            return x
+
+    assert al.sweep(locked, grid={"x": [1, 2]}, workers=0).value.values.tolist() == [1, 2]
+    with pytest.raises(al.InvalidArgument, match="sent to another process"):
+        al.sweep(locked, grid={"x": [1, 2]}, workers=0, timeout=60)
 
 
 @pytest.mark.parametrize("batching", ["vmap", "arrays"])

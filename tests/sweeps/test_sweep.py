@@ -170,7 +170,7 @@ def test_an_experiment_is_swept_over_its_settings():
         ({"target": "pointy:plain", "grid": {"i": [1]}, "select": {"k": 0.5}}, "select.k"),
         ({"target": "pointy:plain", "grid": {"i": [1]}, "theory": "exact"}, "knows no such"),
         ({"target": "pointy:plain", "grid": {"i": [1]}, "task": TASK}, "knows no such"),
-        ({"target": "pointy:plain", "grid": {"i": [1], "i.j": [1]}}, "a path into"),
+        ({"target": "pointy:plain", "grid": {"i": [1], "i.j": [1]}}, "no part of i"),
         ({"target": "pointy:plain", "zip": 5}, "zip"),
         ({"target": "pointy:plain", "zip": {"dim": "a/b", "i": [1]}}, "a name as in Python"),
         ({"target": "pointy:plain", "zip": {"dim": "w", "i": [1]}, "grid": {"w": [1]}}, "one dim"),

@@ -23,7 +23,10 @@ class InvalidArgument(ValueError):
 
     def __init__(self, name: str, value: Any, allowed: str):
         self.name, self.value, self.allowed = name, value, allowed
-        shown = repr(value)
+        try:
+            shown = repr(value)
+        except Exception:  # of a foreign class
+            shown = f"<{type(value).__name__}>"
         if len(shown) > 120:
             shown = shown[:117] + "..."
         super().__init__(f"{name} = {shown} is not allowed: it must be {allowed}")

@@ -94,6 +94,9 @@ def main() -> None:
     """The entry point `attnlab`."""
     prefer_quick_compilation()
     warnings.formatwarning = _one_line
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed: what is printed is lost, the work is not
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     if hasattr(sys.stdout, "reconfigure"):
         # κ, √ and ± have to pass whatever the locale; what it cannot show is replaced.
         sys.stdout.reconfigure(errors="replace")

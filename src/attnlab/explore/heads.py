@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,31 +14,29 @@ if TYPE_CHECKING:
     from ..tasks import InContextRegression
 
 _CELLS = 60
-_WIDEST = 1.5  # of |ω| for which one fixed resolution is enough
+_LARGEST = 0.3  # of ω: the map reaches twice as far, where larger scores would take minutes
+_TOGETHER = 8  # risks computed at once
 
 
 def heads_view(task: InContextRegression, *, omega: float = 0.13, mu: float = 3.4) -> View:
     """The risk of the heads `(ω, -ω)`, `(μ, -μ)` around this point, and how it compares.
 
-    **Arguments:** an isotropic `task`; `omega` in (0, 1.5/√2], `mu` > 0.
+    **Arguments:** an isotropic `task`; `omega` in (0, 0.3], `mu` > 0.
 
     Raises `InvalidArgument`. Source: Section 4 of he2025; `docs/theory/icl-risk`.
     """
     from ..estimators import bayes_risk, gradient_descent_risk, optimal_step
-    from ..papers.he2025.exact_heads import opposite_heads
     from ..students import KernelHeads
     from ..theory import approximate_risk, population_risk
 
-    omega = check_real("omega", omega, low=0.0, low_open=True, high=_WIDEST / 2)
+    omega = check_real("omega", omega, low=0.0, low_open=True, high=_LARGEST)
     mu = check_real("mu", mu, low=0.0, low_open=True, high=1e6)
     cells = (np.arange(_CELLS) + 0.5) / _CELLS
     across, up = 2 * omega * cells, 2 * mu * cells
     noise = float(task.noise_std) ** 2
-    least, _ = opposite_heads(task, np.array([omega])).least(noise)
-    pair = opposite_heads(task, across)
-    eta = 2 * up[:, None] * across
-    surface = 1 + noise - 2 * eta * pair.cross + eta**2 * pair.square
-    along, step = pair.least(noise)
+    cross, square = _quadratic(task, np.append(across, omega))
+    least, best_mu = 1 + noise - cross**2 / square, cross / square
+    surface = 1 + noise - 2 * up[:, None] * cross[:-1] + up[:, None] ** 2 * square[:-1]
     heads = KernelHeads(np.array([omega, -omega]), np.array([mu, -mu]))
     risk = population_risk(task, heads)
     best = optimal_step(task, debiased=True)
@@ -49,15 +48,50 @@ def heads_view(task: InContextRegression, *, omega: float = 0.13, mu: float = 3.
             number(float(approximate_risk(task, heads).value)),
             "Theorem 4.2 of he2025",
         ),
-        ("least risk at this ω", number(float(least[0])), "over μ, exact"),
+        ("least risk at this ω", number(float(least[-1])), "over μ, exact"),
         ("one debiased gradient step", number(float(one.value)), f"η = {best:.4g}, {one.method}"),
         ("Bayes risk", number(float(bayes_risk(task).value)), "ridge regression, exact"),
         ("prediction 0", number(1 + noise), "closed form"),
     )
     return View(
-        _figure((across, up), surface, (along, step / (2 * across)), float(one.value), (omega, mu)),
+        _figure((across, up), surface, (least[:-1], best_mu[:-1]), float(one.value), (omega, mu)),
         rows,
     )
+
+
+def _quadratic(task: InContextRegression, omega: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`b` and `c` of `R = 1 + σ² - 2bμ + cμ²` at each `ω`, from the exact risks at `μ = ±1`."""
+    import jax.numpy as jnp
+
+    from .._core.precision import float64
+    from ..students import KernelHeads
+    from ..theory import population_risk
+
+    # one resolution for the whole map: that of the largest scores, which need the finest
+    top = KernelHeads(float(omega.max()) * np.array([1.0, -1.0]), np.array([1.0, -1.0]))
+    with float64():
+        risk = population_risk(task, top)
+        signs = jnp.asarray(np.repeat([1.0, -1.0], omega.size))
+        both = jnp.asarray(np.tile(omega, 2))
+        values = np.asarray(_program()(risk, both, signs)).reshape(2, -1)
+    cross = (values[1] - values[0]) / 4
+    return cross, (values[0] + values[1]) / 2 - (1 + float(task.noise_std) ** 2)
+
+
+@functools.cache
+def _program() -> Any:
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    @eqx.filter_jit
+    def risks(risk: Any, omega: Any, mu: Any) -> Any:
+        def one(pair: Any) -> Any:
+            return risk.value_of(*(jnp.stack([number, -number]) for number in pair))
+
+        return jax.lax.map(one, (omega, mu), batch_size=_TOGETHER)
+
+    return risks
 
 
 def _figure(

@@ -86,7 +86,7 @@ def in_context_controls() -> Any:
             "dim": _slider(2, 20, 1, 5, "dimension d"),
             "length": _slider(2, 200, 2, 40, "context length L"),
             "noise_std": _slider(0.0, 1.0, 0.02, 0.32, "label noise σ"),
-            "omega": _slider(0.01, 0.6, 0.01, 0.13, "ω (heads ω, -ω)"),
+            "omega": _slider(0.01, 0.3, 0.01, 0.13, "ω (heads ω, -ω)"),
             "mu": _slider(0.1, 20.0, 0.1, 3.4, "μ (heads μ, -μ)"),
         }
     )

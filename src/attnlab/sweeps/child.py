@@ -8,7 +8,9 @@ closes, which is also what happens when whoever started it is killed.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import io
 import os
 import pickle
 import queue
@@ -23,27 +25,68 @@ _GRACE = 60.0  # seconds after which an orphan that nothing else could stop ends
 
 def main() -> None:
     """The life of the process."""
+    own = os.getpid()
+    _end_with_parent()
+    _fill_standard_files()
     incoming, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)  # points must not read the requests,
     os.dup2(2, 1)  # and what they print must not get between the answers
-    sys.stdin, sys.stdout = os.fdopen(0, closefd=False), sys.stderr
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.stdout = sys.stderr = io.TextIOWrapper(_Messages(), "utf-8", "replace", write_through=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=_read, args=(incoming, requests), daemon=True).start()
 
     def send(answer: Any) -> None:
+        if os.getpid() != own:  # a copy that a point has forked, and that came back here
+            os._exit(0)
         pickle.dump(answer, answers)
         answers.flush()
 
     from . import targets  # noqa: F401 before the clock of the first point runs
 
     setup = requests.get()
-    sys.path += [path for path in setup["path"] if path not in sys.path]
+    sys.path[:] = setup["path"]  # the same modules as where the points would run else
     send(("ready", None))
     loaded: dict[str, Any] = {}
     while True:
         _answer(requests.get(), loaded, send)
+
+
+class _Messages(io.RawIOBase):
+    """What points print: it goes to the standard error, and is lost where nobody reads that."""
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            os.write(2, data)
+        return len(data)
+
+
+def _fill_standard_files() -> None:
+    """Opens those of 0, 1, 2 that are closed, so that no pipe gets their numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def _end_with_parent() -> None:
+    """Asks the system (Linux) to end this process with its parent, even when a point is stuck in
+    compiled code; elsewhere the end of the input is all there is."""
+    if not sys.platform.startswith("linux"):
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _read(incoming: BinaryIO, requests: queue.Queue[Any]) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .axes import Plan
 from .naming import RESERVED, unused
 from .parts import FAILED, MEANINGS, MISSING, OK, BatchRecord, Part
 from .specification import Specification
-from .variables import Variable
+from .variables import TEXT, Variable
 
 if TYPE_CHECKING:
     import xarray
@@ -34,8 +35,8 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
     happens, or where floats would not be exact the number named in the attribute `nothing`). Where
     points differ in the sizes of their own dimensions, the longest counts and the others are filled
     up; a point whose variables have other dimensions than those of the first has failed. `status`
-    says what has become of each point; if some failed, `failure` numbers them, with
-    `failure_point`, the position in the order of the dims, and `failure_error`.
+    says what has become of each point; if some failed, `failure_number` is the place of theirs in
+    `failure_error`, and -1 for the others.
     """
     import xarray
 
@@ -50,9 +51,11 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
             own = tuple(dims[dim] for dim in variable.dims)
             coords[names[name]] = (own, variable.first, variable.attrs)
             continue
-        arrays[name], nothing = variable.array(name, plan.size, sizes)
-        if nothing:
-            variable.attrs["nothing"] = nothing
+        arrays[name] = variable.array(plan.size, sizes)
+        if variable.is_rounded:
+            variable.attrs["rounded"] = (
+                "whole numbers beyond 2^53, beside numbers that are not whole"
+            )
     for number in numbers:
         record = read(number)
         if record is None:
@@ -66,6 +69,8 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
             for name, column in part.columns.items():
                 if name in arrays:
                     values = column.values
+                    if arrays[name].dtype == TEXT:
+                        values = values.astype(np.str_).astype(TEXT)
                     place: Any = (at, *(slice(0, size) for size in values.shape[1:]))
                     arrays[name][place] = values
     data: dict[str, Any] = {}
@@ -77,38 +82,46 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
     for point, _ in failures:
         if status[point] == OK:
             status[point] = FAILED
+    for name, texts in _told(failures, plan).items():
+        data[name] = texts
     flags = {
         "flag_values": np.array(list(MEANINGS), np.int8),
         "flag_meanings": " ".join(MEANINGS.values()),
     }
     data["status"] = (plan.dims, status.reshape(plan.shape), flags)
-    if failures:
-        failures.sort()
-        data["failure_point"] = ("failure", np.array([point for point, _ in failures], np.int64))
-        data["failure_error"] = ("failure", np.array([text for _, text in failures], np.str_))
     return xarray.Dataset(data, coords=coords)
 
 
 def failures(dataset: xarray.Dataset) -> list[Failure]:
-    """The failed points of a sweep's dataset, in the order of the points."""
-    found = []
-    dims = dataset["status"].dims
-    if "failure_point" not in dataset:
+    """The failed points of a sweep's dataset, or of a part of it, in the order of the points."""
+    if "failure_number" not in dataset:
         return []
-    for point, error in zip(
-        dataset["failure_point"].values.tolist(),
-        dataset["failure_error"].values.tolist(),
-        strict=True,
-    ):
-        index = np.unravel_index(point, dataset["status"].shape)
-        here = dataset["status"].isel(dict(zip(dims, index, strict=True)))
+    found = []
+    numbers = dataset["failure_number"]
+    for index in np.argwhere(numbers.values >= 0).tolist():
+        at = dict(zip(numbers.dims, index, strict=True))
+        here = dataset["status"].isel(at)
         settings = {
             str(name): value.values.item()
             for name, value in here.coords.items()
             if "setting" in value.attrs
         }
+        error = str(dataset["failure_error"].values[int(numbers.isel(at))])
         found.append(Failure(settings, MEANINGS[int(here)], error))
     return found
+
+
+def _told(failures: list[tuple[int, str]], plan: Plan) -> dict[str, Any]:
+    if not failures:
+        return {}
+    failures.sort()
+    numbers = np.full(plan.size, -1, np.int64)
+    numbers[[point for point, _ in failures]] = np.arange(len(failures))
+    texts = np.array([text for _, text in failures], TEXT)
+    return {
+        "failure_number": (plan.dims, numbers.reshape(plan.shape)),
+        "failure_error": ("failure", texts),
+    }
 
 
 def _survey(
@@ -162,7 +175,7 @@ def _names(found: Mapping[str, Variable], swept: set[str]) -> tuple[dict[str, st
                 dims[dim] = unused(dim, {*taken, *dims.values()})
     names: dict[str, str] = {}
     for name, variable in found.items():
-        if name in dims and variable.coordinate:
+        if name in variable.dims and variable.coordinate:
             names[name] = dims[name]
             continue
         names[name] = unused(name, {*taken, *dims.values(), *names.values()})

@@ -12,8 +12,8 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any], at: str = "") -
     found: list[str] = []
     for name in sorted({*then, *now}):
         old, new = then.get(name), now.get(name)
-        if old == new:
-            continue
+        if json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True):
+            continue  # 1 is not 1.0
         where = f"{at}{name}"
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             found += differences(old, new, f"{where}.")

@@ -1,7 +1,8 @@
 """A sweep's directory: what is computed in it, and one file for each finished batch.
 
     manifest.json       the configuration, its digest, the versions it was computed with
-    batches/0000012.npz what batch 12 gave; appears whole or not at all
+    batches/0000012.npz what batch 12 gave; appears whole or not at all. The comment of the archive
+                        says of which sweep and which batch it is
     lock                who works here
     sweep.nc            the result, once all batches are there
 
@@ -11,12 +12,13 @@ Nothing but the directory is needed to go on: a batch whose file is there is fin
 from __future__ import annotations
 
 import datetime
+import errno
 import json
-import platform
+import re
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +26,17 @@ import numpy as np
 
 from .._core.errors import InvalidArgument
 from .._core.files import replacing
-from .._version import __version__
 from ..records import writable_directory
 from .differences import differences
 from .lock import Lock, holder
 from .parts import OK, BatchRecord, decode
 from .specification import Specification
+from .versions import versions
 
 RESULT = "sweep.nc"
 _MANIFEST, _BATCHES, _FORMAT = "manifest.json", "batches", 1
-_PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "equinox")
+_BATCH = re.compile(r"[0-9]{7}\.npz")
+_TEMPORARY = re.compile(r"\.(manifest\.json|sweep\.nc|[0-9]{7}\.npz)\.[0-9a-f]{8}\.tmp")
 
 
 @dataclass(frozen=True)
@@ -66,14 +69,14 @@ class Directory:
 
     def __init__(self, path: Path, specification: Specification, *, fresh: bool = False):
         self.path, self._plan = writable_directory(path), specification.plan
+        self._digest = specification.digest
         self._lock = Lock(self.path)
         try:
             (self.path / _BATCHES).mkdir(exist_ok=True)
             if fresh:
                 self._clear()
-            for left in self.path.glob("**/.*.tmp"):  # of a writer that was killed
-                left.unlink(missing_ok=True)
             self._agree(specification)
+            self._sweep_up()
         except BaseException:
             self._lock.release()
             raise
@@ -85,10 +88,17 @@ class Directory:
         self._lock.release()
 
     def write(self, number: int, data: bytes) -> None:
-        """Keeps a finished batch. The result of an earlier run no longer stands."""
+        """Keeps a finished batch. The result of an earlier run no longer stands.
+
+        Raises `OSError` when the disk refuses, or when the directory was moved or removed.
+        """
+        if not self._lock.in_place():
+            raise OSError(errno.ENOENT, "the directory was moved or removed by somebody")
         (self.path / RESULT).unlink(missing_ok=True)
-        with replacing(self.path / _BATCHES / f"{number:07d}.npz") as temporary:
+        with replacing(_file(self.path, number)) as temporary:
             temporary.write_bytes(data)
+            with zipfile.ZipFile(temporary, "a") as archive:
+                archive.comment = _mark(self._digest, number)
 
     def finished(self) -> list[int]:
         """Numbers of this sweep's batches whose files are there."""
@@ -106,11 +116,18 @@ class Directory:
 
     def read(self, number: int) -> BatchRecord | None:
         """A finished batch; None where the file is missing or damaged, which is then removed."""
-        record = _read(self.path, number, remove=True)
+        record = _read(self.path, self._digest, number, remove=True)
         if record is not None and record.size != len(self._plan.points(number)):
             _file(self.path, number).unlink(missing_ok=True)
             return None
         return record
+
+    def _sweep_up(self) -> None:
+        """Removes what a writer that was killed has left: files with our names only."""
+        for pattern in (f".{_MANIFEST}.*.tmp", f".{RESULT}.*.tmp", f"{_BATCHES}/.*.npz.*.tmp"):
+            for left in self.path.glob(pattern):
+                if left.is_file() and _TEMPORARY.fullmatch(left.name):
+                    left.unlink(missing_ok=True)
 
     def _clear(self) -> None:
         for number in _numbers(self.path):
@@ -126,7 +143,7 @@ class Directory:
             "digest": specification.digest,
             "points": specification.plan.size,
             "batches": specification.plan.batches,
-            "versions": _versions(),
+            "versions": versions(),
         }
         then = _manifest(self.path)
         if then is None:
@@ -140,7 +157,7 @@ class Directory:
         changed = differences(then["configuration"], now["configuration"])
         changed += differences(then["versions"], now["versions"])
         if then["digest"] != now["digest"] and not changed:
-            changed = ["the function has changed"]
+            changed = ["its manifest is of other settings"]
         if changed:
             text = "; ".join(changed[:5]) + (f" and {len(changed) - 5} more" if changed[5:] else "")
             allowed = (
@@ -163,7 +180,8 @@ def status(directory: Path) -> Status:
     done = failed = finished = 0
     seconds = 0.0
     for number in _numbers(directory):
-        record = _read(directory, number) if number < manifest["batches"] else None
+        inside = number < manifest["batches"]
+        record = _read(directory, manifest["digest"], number) if inside else None
         if record is None:
             continue
         finished += 1
@@ -200,32 +218,32 @@ def _manifest(directory: Path) -> dict[str, Any] | None:
 def _is_whole(manifest: Mapping[str, Any]) -> bool:
     kinds: dict[str, type] = {"configuration": dict, "versions": dict, "digest": str}
     kinds |= {"started": str, "points": int, "batches": int}
-    return all(isinstance(manifest.get(name), kind) for name, kind in kinds.items())
+    there = all(isinstance(manifest.get(name), kind) for name, kind in kinds.items())
+    return there and manifest["points"] > 0 and manifest["batches"] > 0
 
 
 def _numbers(directory: Path) -> list[int]:
-    return sorted(int(p.stem) for p in (directory / _BATCHES).glob("*.npz") if p.stem.isdigit())
+    found = (directory / _BATCHES).glob("*.npz")
+    return sorted(int(p.stem) for p in found if _BATCH.fullmatch(p.name) and p.is_file())
 
 
 def _file(directory: Path, number: int) -> Path:
     return directory / _BATCHES / f"{number:07d}.npz"
 
 
-def _read(directory: Path, number: int, *, remove: bool = False) -> BatchRecord | None:
+def _mark(digest: str, number: int) -> bytes:
+    return f"{digest} {number}".encode()
+
+
+def _read(directory: Path, digest: str, number: int, *, remove: bool = False) -> BatchRecord | None:
     path = _file(directory, number)
     try:
-        return decode(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError:
         return None
+    try:
+        return decode(data, _mark(digest, number))
     except ValueError:
         if remove:
             path.unlink(missing_ok=True)
         return None
-
-
-def _versions() -> dict[str, str]:
-    found = {"attnlab": __version__, "python": ".".join(platform.python_version_tuple()[:2])}
-    for package in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found

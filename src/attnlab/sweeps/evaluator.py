@@ -11,6 +11,7 @@ import contextlib
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from .parts import DIED, TIMED_OUT, BatchRecord, Part, encode
 from .targets import Target, is_one_by_one
 
 _PROGRAM = "from attnlab.sweeps.child import main; main()"
+_LOOK = 2.0  # seconds between looks at a child that is silent
 _START_LIMIT = 300.0  # seconds that a child may take to start, on a busy cluster's file system
 
 
@@ -84,16 +86,20 @@ class Evaluator:
         return encode(record)
 
     def close(self) -> None:
-        """Ends the child."""
+        """Ends the child, and what its points have started and left."""
         process, self._process = self._process, None
-        if process is not None:
+        if process is None:
+            return
+        with contextlib.suppress(OSError):
+            if hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)  # it leads a group of its own
+        with contextlib.suppress(OSError):
+            process.kill()
+        process.wait()
+        if process.stdin is not None:
             with contextlib.suppress(OSError):
-                process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+                process.stdin.close()
+        # its output is closed by the thread that reads it, at its end
 
     def _ask(
         self, request: dict[str, Any], record: BatchRecord, timeout: float | None
@@ -108,9 +114,8 @@ class Evaluator:
         except OSError:
             return self._lost()
         while True:
-            try:
-                kind, value = self._answers.get(timeout=timeout)
-            except queue.Empty:
+            kind, value = self._answer(timeout)
+            if kind == "late":
                 self.close()
                 return TIMED_OUT, f"no answer within {timeout:g} s"
             if kind == "end":
@@ -125,6 +130,22 @@ class Evaluator:
             else:
                 position, code, text = value
                 record.errors[position] = (code, text)
+
+    def _answer(self, timeout: float | None) -> tuple[str, Any]:
+        """The next answer; `"late"` after the timeout, `"end"` when the child has ended. Its pipe
+        need not end with it: processes that a point has left may hold the other side."""
+        assert self._process is not None
+        start = time.monotonic()
+        while True:
+            left = _LOOK if timeout is None else timeout - (time.monotonic() - start)
+            gone = self._process.poll() is not None
+            try:
+                return self._answers.get(timeout=max(0.0, min(_LOOK, left)))
+            except queue.Empty:
+                if gone:
+                    return "end", None
+                if timeout is not None and left <= _LOOK:
+                    return "late", None
 
     def _lost(self) -> tuple[int, str]:
         assert self._process is not None
@@ -161,12 +182,13 @@ class Evaluator:
 
 
 def _read(pipe: Any, answers: queue.Queue[Any]) -> None:
-    while True:
-        try:
-            answers.put(pickle.load(pipe))
-        except Exception:
-            answers.put(("end", None))
-            return
+    with contextlib.closing(pipe):
+        while True:
+            try:
+                answers.put(pickle.load(pipe))
+            except Exception:
+                answers.put(("end", None))
+                return
 
 
 def run_here(target: Target, columns: Mapping[str, Sequence[Any]], size: int) -> bytes:
@@ -200,4 +222,7 @@ def run_in_worker(
     if evaluator is None:
         evaluator = _of_thread.evaluator = Evaluator()
         atexit.register(evaluator.close)
+    if getattr(_of_thread, "name", name) != name:
+        evaluator.close()  # another sweep: its modules may have changed
+    _of_thread.name = name
     return evaluator.run(name, description, columns, size, timeout)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import inspect
 import pickle
 import sys
-import textwrap
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ def resolve_with(reference: str, paths: Sequence[str], name: str = "target") -> 
 
     Raises `InvalidArgument` for the argument `name` when there is none.
     """
-    sys.path[:0] = [path for path in paths if path not in sys.path]
+    sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
     try:
         found = resolve(reference)
     except InvalidArgument as error:
@@ -44,7 +43,7 @@ def check_function(
     given = {name.partition(".")[0] for name in [*settings, *swept]}
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
+    except Exception:  # it has none that can be read
         return
     names = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters)
@@ -63,17 +62,19 @@ def takes_key(function: Any, given: Iterable[str]) -> bool:
     """Whether the function asks for a random key, which the settings do not give."""
     try:
         return KEY in inspect.signature(function).parameters and KEY not in given
-    except (TypeError, ValueError):
+    except Exception:
         return False
 
 
-def source_of(function: Any) -> str | None:
-    """A digest of the function's text, where there is one."""
+def is_imported(function: Any) -> bool:
+    """Whether another process gets the function by importing it, from whatever is there."""
+    if not isinstance(function, types.FunctionType) or function.__module__ == "__main__":
+        return False
     try:
-        text = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        return None
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        pickle.dumps(function)
+    except Exception:
+        return False
+    return True
 
 
 def pickled(function: Any) -> bytes | None:

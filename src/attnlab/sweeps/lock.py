@@ -7,6 +7,7 @@ shared by several machines, where the system of one may not see the locks of ano
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -47,16 +48,24 @@ class Lock:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         _write(self._file, {"pid": os.getpid(), "host": socket.gethostname(), "since": now})
 
+    def in_place(self) -> bool:
+        """Whether the directory is still where it was."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._file))
+        except OSError:
+            return False
+
     def release(self) -> None:
-        """Lets go of the directory."""
+        """Lets go of the directory, also for processes that were forked meanwhile."""
         _write(self._file, None)
+        _give_back(self._file)
         os.close(self._file)
 
 
 def holder(directory: Path) -> dict[str, Any] | None:
     """Who works in the directory, or None; takes nothing. A process that was killed is not told."""
     try:
-        file = os.open(directory / NAME, os.O_RDWR)
+        file = os.open(directory / NAME, os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -102,6 +111,13 @@ def _take(file: int) -> bool:
         owner = _read(file)
         return owner is None or not _alive(owner)
     return True
+
+
+def _give_back(file: int) -> None:
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _alive(owner: dict[str, Any]) -> bool:

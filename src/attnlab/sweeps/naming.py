@@ -10,8 +10,12 @@ from .._core.errors import InvalidArgument
 if TYPE_CHECKING:
     from .axes import Factor
 
+TEXTS = ("title", "summary", "expected", "figure")  # of a sweep, for readers
 # what `assemble` adds to the results
-RESERVED = ("status", "failure", "failure_point", "failure_error")
+RESERVED = ("status", "failure", "failure_number", "failure_error")
+# of attributes: by which files say how values are coded, and what files keep to themselves
+_CODING = ("missing_value", "scale_factor", "add_offset", "dtype", "coordinates", "calendar")
+_OF_HDF5 = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")
 
 
 def check_setting(name: str) -> None:
@@ -26,6 +30,14 @@ def check_dim(name: str) -> None:
     """Raises `InvalidArgument` unless a dimension of a sweep may be called so."""
     if not name.isidentifier():
         raise InvalidArgument("dim", name, "a name as in Python")
+
+
+def check_paths(swept: Sequence[str]) -> None:
+    """Raises `InvalidArgument` where a setting that varies is a part of another one."""
+    for name in swept:
+        for whole in swept:
+            if name.startswith(f"{whole}."):
+                raise InvalidArgument("setting", name, f"no part of {whole}, which varies too")
 
 
 def check_labels(factors: Sequence[Factor]) -> None:
@@ -56,14 +68,20 @@ def short(names: list[str]) -> dict[str, str]:
 
 def check_result(name: object) -> str:
     """The name of a result or of its dimension; raises `InvalidArgument` for what no file holds."""
-    if (
-        not isinstance(name, str)
-        or not name.isprintable()
-        or "/" in name
-        or name in ("", ".", "..")
-    ):
+    good = isinstance(name, str) and name.isprintable() and "/" not in name
+    if not good or name in ("", ".", "..") or str(name).startswith("_nc"):
         raise InvalidArgument("result", name, "a name of printable characters other than /")
-    return name
+    return str(name)
+
+
+def is_attribute(name: object, value: object) -> bool:
+    """Whether a result may keep this attribute: one that files do not read or write themselves."""
+    if not isinstance(name, str) or not name or not is_plain_text(name) or name.startswith("_"):
+        return False
+    if name in _CODING or name in _OF_HDF5:
+        return False
+    dated = name == "units" and " since " in str(value)  # would be read as dates
+    return isinstance(value, str | bool | int | float) and not dated
 
 
 def is_plain_text(text: str) -> bool:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._core.errors import InvalidArgument
-from .naming import check_result, is_plain_text, plain_text
+from .naming import check_result, is_attribute, is_plain_text, plain_text
 
 # What has become of a point; CF's `flag_meanings` of the variable `status`.
 MISSING, OK, FAILED, TIMED_OUT, DIED = -1, 0, 1, 2, 3
 MEANINGS = {MISSING: "missing", OK: "ok", FAILED: "failed", TIMED_OUT: "timeout", DIED: "died"}
 
 _KINDS = "biufU"
-# attributes by which files say how values are coded: no labels of a result
-_OF_FILES = ("_FillValue", "missing_value", "scale_factor", "add_offset", "dtype", "coordinates")
+_MOST_DIMS = 8  # of a result's own
+_EXACT = 2**53  # up to here a float64 holds every whole number
 
 
 @dataclass(frozen=True)
@@ -71,30 +71,47 @@ class BatchRecord:
         return status
 
 
-def part_of(position: int, value: Any, keep: Iterable[str] | None, select: Any) -> Part:
+def part_of(position: int, value: Any, keep: Sequence[str] | None, select: Any) -> Part:
     """What one point gave, as a part: a dataset, a mapping of names to values, or a number.
 
     Raises `InvalidArgument` for values that no record can hold and for names in `keep` that are
     not there.
     """
-    columns = dict(_columns(value, select))
+    columns = dict(_columns(value, select, keep))
     return Part((position,), _kept(columns, keep))
 
 
-def batch_part(positions: tuple[int, ...], value: Any, keep: Iterable[str] | None) -> Part:
+def batch_part(positions: tuple[int, ...], value: Any, keep: Sequence[str] | None) -> Part:
     """What a function of arrays gave for several points: a mapping of names to arrays whose first
     axis is the points, or pairs `(dims, array)` with the dims of one point."""
-    if not isinstance(value, Mapping):
-        value = {"value": value}
     columns = {}
-    for name, entry in value.items():
-        dims, array = _pair(entry)
+    for name, entry in (value if isinstance(value, Mapping) else {"value": value}).items():
+        if keep is not None and name not in keep:
+            continue
+        dims, array = pair_of(entry)
+        if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array
+            dims, array = entry.dims[1:], entry.values
+        if isinstance(array, list | tuple) and any(np.ndim(item) for item in array):
+            allowed = (
+                "an array, or a mapping of names to arrays (a list may be of points or results)"
+            )
+            raise InvalidArgument(f"result {name}", type(array).__name__, allowed)
         array = _array(name, array)
         if array.shape[:1] != (len(positions),):
             allowed = f"an array whose first axis has the {len(positions)} points of the call"
             raise InvalidArgument(f"result {name}", array.shape, allowed)
         columns[check_result(name)] = Column(_dims(str(name), dims, array.ndim - 1), array)
     return Part(positions, _kept(columns, keep))
+
+
+def pair_of(entry: Any) -> tuple[Any, Any]:
+    """`(dims, array)`; dims None where only values are given."""
+    if isinstance(entry, tuple) and len(entry) == 2:
+        dims = entry[0]
+        several = isinstance(dims, list | tuple) and all(isinstance(dim, str) for dim in dims)
+        if several or (isinstance(dims, str) and not isinstance(entry[1], str)):
+            return entry
+    return None, entry
 
 
 def merged(parts: Iterable[Part]) -> list[Part]:
@@ -127,9 +144,13 @@ def encode(record: BatchRecord) -> bytes:
     return buffer.getvalue()
 
 
-def decode(data: bytes) -> BatchRecord:
-    """The inverse of `encode`. Raises `ValueError` for bytes that are damaged."""
+def decode(data: bytes, mark: bytes = b"") -> BatchRecord:
+    """The inverse of `encode`. Raises `ValueError` for bytes that are damaged, and where the
+    archive's comment is not `mark`."""
     try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if archive.comment != mark:
+                raise ValueError(f"marked {archive.comment!r}")
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             header = json.loads(file["header"].tobytes())
             parts = []
@@ -142,12 +163,14 @@ def decode(data: bytes) -> BatchRecord:
         errors = {int(p): (int(code), str(text)) for p, code, text in header["errors"]}
         record = BatchRecord(int(header["size"]), parts, errors, float(header["seconds"]))
         record.status()  # positions beyond the batch
-    except (zipfile.BadZipFile, KeyError, IndexError, OSError, EOFError, TypeError) as error:
+    except Exception as error:  # of many kinds: each byte may be another
         raise ValueError(f"damaged: {error}") from None
     return record
 
 
-def _columns(value: Any, select: Mapping[str, Any] | None) -> Iterable[tuple[str, Column]]:
+def _columns(
+    value: Any, select: Mapping[str, Any] | None, keep: Sequence[str] | None
+) -> Iterable[tuple[str, Column]]:
     if hasattr(value, "to_dataset") and not hasattr(value, "data_vars"):  # a DataArray
         value = value.to_dataset(name=value.name or "value")
     dataset = hasattr(value, "data_vars")
@@ -155,33 +178,43 @@ def _columns(value: Any, select: Mapping[str, Any] | None) -> Iterable[tuple[str
         if not dataset or dim not in value.dims:
             raise InvalidArgument("select", dim, "a dimension of the datasets that points give")
     if dataset:
-        value = value.isel(select or {})
-        for name, variable in value.variables.items():
-            array = _array(str(name), variable.values)
-            dims = _dims(str(name), variable.dims, array.ndim)
-            texts = {k: plain_text(v) for k, v in variable.attrs.items() if isinstance(v, str)}
-            attrs = {k: v for k, v in texts.items() if k not in _OF_FILES and is_plain_text(k)}
-            yield check_result(name), Column(dims, array[None], attrs, name in value.coords)
+        yield from _dataset_columns(value.isel(select or {}), keep)
         return
     for name, entry in (value if isinstance(value, Mapping) else {"value": value}).items():
+        if keep is not None and name not in keep:
+            continue
         if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array in a mapping
             entry = (tuple(entry.dims), entry.values)
-        given, array = _pair(entry)
+        given, array = pair_of(entry)
         array = _array(str(name), array)
         yield check_result(name), Column(_dims(str(name), given, array.ndim), array[None])
 
 
-def _pair(entry: Any) -> tuple[Any, Any]:
-    """`(dims, array)`; dims None where only values are given."""
-    if isinstance(entry, tuple) and len(entry) == 2:
-        dims = entry[0]
-        several = isinstance(dims, list | tuple) and all(isinstance(dim, str) for dim in dims)
-        if several or (isinstance(dims, str) and not isinstance(entry[1], str)):
-            return entry
-    return None, entry
+def _dataset_columns(value: Any, keep: Sequence[str] | None) -> Iterable[tuple[str, Column]]:
+    for name, variable in value.variables.items():
+        coordinate = name in value.coords
+        wanted = keep is None or name in keep
+        if not wanted and not coordinate:
+            continue
+        try:
+            array = _array(str(name), variable.values)
+        except InvalidArgument:
+            if wanted:
+                raise
+            continue  # the label of something else, perhaps
+        dims = _dims(str(name), variable.dims, array.ndim)
+        attrs = {k: v for k, v in variable.attrs.items() if is_attribute(k, v)}
+        attrs = {k: plain_text(v) if isinstance(v, str) else v for k, v in attrs.items()}
+        yield check_result(name), Column(dims, array[None], attrs, coordinate)
+    for name, number in value.attrs.items():  # results of one number are often kept there
+        wanted = name in keep if keep is not None else name not in value.variables
+        if wanted and isinstance(number, bool | int | float):
+            yield check_result(name), Column((), _array(str(name), number)[None])
 
 
 def _dims(name: str, given: Any, rank: int) -> tuple[str, ...]:
+    if rank > _MOST_DIMS:
+        raise InvalidArgument(f"result {name}", f"{rank} dimensions", f"of at most {_MOST_DIMS}")
     if given is None:
         return tuple(f"{name}_{axis}" for axis in range(rank))
     dims = (given,) if isinstance(given, str) else tuple(given)
@@ -191,23 +224,31 @@ def _dims(name: str, given: Any, rank: int) -> tuple[str, ...]:
 
 
 def _array(name: str, value: Any) -> np.ndarray:
+    """A copy, for the function may go on to use what it gave."""
     allowed = "numbers of at most 64 bits, booleans or text, or arrays of them"
     try:
-        array = np.asarray(value)
-        if array.dtype == object and all(isinstance(x, str) for x in array.flat):
-            array = array.astype(np.str_)
+        if isinstance(value, np.ma.MaskedArray):
+            value = np.ma.filled(value.astype(np.float64), np.nan)
+        array = np.array(value)
+        listed = isinstance(value, list | tuple) or array.dtype == object
+        items = np.array(value, object).ravel().tolist() if listed else []
     except (TypeError, ValueError):
-        array = np.asarray(None)
+        array, items = np.asarray(None), []
+    if array.dtype == object and items and all(isinstance(item, str) for item in items):
+        array = array.astype(np.str_)
     wide = array.dtype.itemsize > 8 and array.dtype.kind != "U"
     if array.dtype.kind not in _KINDS or wide:
         raise InvalidArgument(f"result {name}", value, allowed)
+    if array.dtype.kind == "f" and any(isinstance(x, int) and abs(x) > _EXACT for x in items):
+        allowed = "whole numbers that float64 holds (to 2^53) where others are not whole"
+        raise InvalidArgument(f"result {name}", value, allowed)
     if array.dtype.kind == "U":
         # NumPy drops NUL at the end of a text, so that it is looked for in what was given
-        given = value if isinstance(value, str) else array
-        texts = [given] if isinstance(given, str) else given.ravel().tolist()
-        if not all(is_plain_text(text) for text in texts):
+        texts = items or [value if isinstance(value, str) else array]
+        texts = texts if items or isinstance(value, str) else array.ravel().tolist()
+        if not all(is_plain_text(text) for text in texts if isinstance(text, str)):
             raise InvalidArgument(f"result {name}", value, "text in Unicode, without NUL")
-    return array
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _kept(columns: dict[str, Column], keep: Iterable[str] | None) -> dict[str, Column]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import InvalidArgument
+from .naming import TEXTS
 
-_TEXTS = ("title", "summary", "expected", "figure")
 _KEYS = (
     "target",
     "settings",
@@ -34,7 +34,7 @@ _KEYS = (
     "student",
     "overlaps",
     "quick",
-    *_TEXTS,
+    *TEXTS,
 )
 
 
@@ -51,10 +51,13 @@ def read(source: str | os.PathLike[str], *, quick: bool = False) -> dict[str, An
     """
     path = Path(source)
     name, paths = str(source), []
-    if path.suffix == ".toml" or path.is_file():
+    if path.suffix == ".toml" or _is_file(path):
         try:
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # also for bytes that are no text, and names with NUL
             reason = getattr(error, "strerror", None) or str(error)
             raise InvalidArgument("sweep", name, f"a TOML file ({reason})") from None
         paths = [str(path.resolve().parent)]  # functions may lie beside the file
@@ -70,8 +73,15 @@ def read(source: str | os.PathLike[str], *, quick: bool = False) -> dict[str, An
     changes = found.pop("quick", {})
     if quick:
         found = _merged(found, changes)
-    about = {key: found.pop(key) for key in _TEXTS if key in found}
+    about = {key: found.pop(key) for key in TEXTS if key in found}
     return found | {"paths": paths, "about": about}
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:
@@ -87,9 +97,6 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
     if not isinstance(found.get("target"), str):
         allowed = "an experiment id, 'risk' or 'module:function'"
         raise InvalidArgument(f"{name}: target", found.get("target"), allowed)
-    for key in _TEXTS:
-        if not isinstance(found.get(key, ""), str):
-            raise InvalidArgument(f"{name}: {key}", found[key], "a text")
     if not isinstance(found.get("quick", {}), Mapping):
         raise InvalidArgument(f"{name}: quick", found["quick"], "a table")
     return found

@@ -63,6 +63,7 @@ def evaluate(
         for position, setting in zip(positions, settings, strict=True):
             try:
                 risk, key, leaves, state = _prepared(setting, theory)
+                _check_known(risk, quantities)
             except Exception as error:
                 failed(position, error)
                 continue
@@ -105,6 +106,22 @@ def _prepared(setting: Mapping[str, Any], theory: str) -> tuple[Any, Any, list[A
     return risk, key, leaves, state
 
 
+def _check_known(risk: Any, quantities: Iterable[str]) -> None:
+    """Raises `InvalidArgument` for what this risk does not have; the error goes with the risk."""
+    together = hasattr(risk, "components_of") or hasattr(risk, "heads")
+    known = {"risk"}
+    if hasattr(risk, "error_of") or not together:
+        known.add("error")
+    if hasattr(risk, "components_of"):
+        known.add("components")
+    if hasattr(risk, "gradient_of") and together:
+        known.add("gradient")
+    wanted = set(quantities)
+    if wanted - known - ({"error"} if "risk" in wanted else set()):
+        allowed = f"some of {', '.join(sorted(known))} for this task and student"
+        raise InvalidArgument("quantities", sorted(wanted - known), allowed)
+
+
 def _risk(setting: Mapping[str, Any], theory: str) -> Any:
     from ..theory import approximate_risk, mean_field_risk, population_risk
 
@@ -139,7 +156,7 @@ def _together(group: list[tuple[int, Any, list[Any], Any]], quantities: list[str
     risk: Any = jax.tree.unflatten(tree, [jnp.asarray(leaf) for leaf in numbers])
     states = np.zeros((count, 0)) if rows[0][3] is None else np.stack([row[3] for row in rows])
     found = _program()(risk, jnp.asarray(states), tuple(quantities), one)
-    columns = {name: Column((), np.asarray(values)[: len(group)]) for name, values in found.items()}
+    columns = {name: Column((), np.asarray(found[name])[: len(group)]) for name in _names(found)}
     return Part(positions, columns)
 
 

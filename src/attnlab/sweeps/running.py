@@ -5,9 +5,11 @@ from __future__ import annotations
 import datetime
 import errno
 import os
+import secrets
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -101,7 +103,7 @@ def sweep(
         cluster.require_dask()
     with _place(out) as path, Directory(path, specification, fresh=fresh) as directory:
         start, began = time.perf_counter(), datetime.datetime.now(datetime.UTC)
-        _compute(specification, directory, scheduler, count, retry, kept=out is not None)
+        lost = _compute(specification, directory, scheduler, count, retry, kept=out is not None)
         dataset = assemble(specification, directory.read, directory.finished())
         provenance = records.provenance(specification.configuration(brief=True))
         provenance |= {"started": began.isoformat(timespec="seconds"), "seed_rule": SEED_RULE}
@@ -109,6 +111,7 @@ def sweep(
         dataset = records.attach(dataset.assign_attrs(specification.about), provenance)
         if out is not None:
             records.save(dataset, directory.path / RESULT)
+    _tell(dataset, lost)
     return dataset
 
 
@@ -127,7 +130,15 @@ def _specification(target: Any, quick: bool, arguments: Mapping[str, Any]) -> Sp
 @contextmanager
 def _place(out: Any) -> Iterator[Path]:
     if out is not None:
-        yield Path(out)
+        allowed = "the name of a directory"
+        try:
+            given = os.fspath(out)
+            os.fsencode(given)
+        except (TypeError, UnicodeEncodeError):
+            raise InvalidArgument("out", out, allowed) from None
+        if not isinstance(given, str) or not given.strip() or "\0" in given:
+            raise InvalidArgument("out", out, allowed)
+        yield Path(given).absolute()  # a point may change the directory of the process
         return
     place = Path(tempfile.mkdtemp(prefix="attnlab-sweep-"))
     try:
@@ -143,13 +154,13 @@ def _compute(
     workers: int,
     retry: bool,
     kept: bool,
-) -> None:
-    """Computes the batches that are missing."""
+) -> int:
+    """Computes the batches that are missing; returns how many were lost with their workers."""
     plan, progress = specification.plan, current_progress()
     there = directory.sound(but_failed=retry)
     missing = [number for number in range(plan.batches) if number not in there]
     if not missing:
-        return
+        return 0
     failed, lost = 0, 0
     progress.start(specification.target, plan.size)
     try:
@@ -173,16 +184,17 @@ def _compute(
         raise _stopped(error, directory, plan, kept) from error
     finally:
         progress.stop()
-    if lost:
-        _tell_lost(lost)
+    return lost
 
 
 def _results(
     specification: Specification, missing: list[int], scheduler: Any, workers: int, stack: ExitStack
 ) -> Generator[tuple[int, bytes | None], None, None]:
     plan, timeout = specification.plan, specification.timeout
-    packed = description(specification)
-    name = specification.digest[:16]
+    here = scheduler is None and not workers and timeout is None
+    packed = description(specification, stays=here and specification.function is not None)
+    # each run has children of its own, since what they have imported may have changed
+    name = f"{specification.digest[:16]}-{secrets.token_hex(4)}"
     work: Iterator[cluster.Work] = (
         (number, plan.columns(points), len(points))
         for number in missing
@@ -226,11 +238,13 @@ def _stopped(error: OSError, directory: Directory, plan: Plan, kept: bool) -> OS
     return OSError(error.errno, text) if error.errno is not None else OSError(text)
 
 
-def _tell_lost(lost: int) -> None:
-    import warnings
-
-    warnings.warn(
-        f"{lost} batches were lost with their workers and are missing; {_KEPT_HINT}",
-        RuntimeWarning,
-        stacklevel=5,
-    )
+def _tell(dataset: xarray.Dataset, lost: int) -> None:
+    """Warns, now that the result is kept."""
+    told = [f"{lost} batches were lost with their workers and are missing; {_KEPT_HINT}"][:lost]
+    told += [
+        f"result {name}: {variable.attrs['rounded']}, were rounded"
+        for name, variable in dataset.variables.items()
+        if "rounded" in variable.attrs
+    ]
+    for text in told:
+        warnings.warn(text, RuntimeWarning, stacklevel=3)

@@ -11,23 +11,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
-from .axes import Factor, Plan, grid_factor, plain, points_factor, seeds_factor, zip_factor
-from .functions import check_function, resolve_with, source_of
-from .naming import check_labels, check_setting, short
+from .axes import Factor, Plan, grid_factor, points_factor, seeds_factor, zip_factor
+from .functions import check_function, resolve_with
+from .identity import identity_of
+from .naming import check_labels, check_paths, check_setting, short
+from .options import (
+    about_of,
+    check_options,
+    function_options,
+    kept,
+    kind_of,
+    mapping,
+    names_in,
+    risk_options,
+)
 from .risks import SECTIONS, check_names
+from .values import listed, plain
 
-BATCHING = ("each", "vmap", "arrays")
-QUANTITIES = ("risk", "error", "components", "gradient")
-THEORIES = ("exact", "mean field", "approximate")
-_TARGETS = {"risk": "a risk", "experiment": "an experiment", "function": "a function"}
-_OPTIONS = {
-    "risk": (*SECTIONS, "quantities", "theory"),
-    "experiment": ("preset", "variables", "select"),
-    "function": ("batching", "static", "seed", "variables", "select"),
-}
 pairs = builtins.zip  # `zip` is an argument here
 _WRITTEN_OUT = 1000  # values of an axis that records list one by one
 _LONGEST = 1e7  # seconds that a point may be given: four months
+_MOST_DIMS = 24  # of the 32 that a file can hold; a result may have 8 of its own
+_MOST_POINTS, _MOST_BATCHES = 10**8, 10**6
 
 
 @dataclass(frozen=True)
@@ -97,37 +102,42 @@ def specify(
 
     Raises `InvalidArgument` naming the argument that is wrong.
     """
-    kind = _kind(target)
-    for name, value in options.items():
-        check_choice("argument", name, {name for names in _OPTIONS.values() for name in names})
-        if name not in _OPTIONS[kind]:
-            raise InvalidArgument(name, value, f"left out: {_TARGETS[kind]} knows no such thing")
-    fixed = dict(plain("settings", _mapping("settings", settings)))
+    kind = kind_of(target)
+    check_options(kind, options)
+    given = plain("settings", mapping("settings", settings))
     factors = _factors(grid, zip, points, seeds)
     swept = [name for factor in factors for name in factor.names]
-    for name in [*fixed, *swept]:
+    for name in [*given, *swept]:
         check_setting(name)
+    check_paths(swept)
+    fixed = assigned({}, given)
     if timeout is not None:
         timeout = check_real("timeout", timeout, low=0.0, low_open=True, high=_LONGEST)
-    paths = tuple(_names("paths", paths))
-    about = dict(about or {})
+    paths = tuple(names_in("paths", paths))
+    about = about_of(about)
     if about.get("figure"):
         resolve_with(about["figure"], paths, "figure")
     function, source = None, None
     if kind == "risk":
-        fixed |= {k: plain(k, _mapping(k, options[k])) for k in SECTIONS if k in options}
+        for name in SECTIONS:
+            if name in fixed and name in options:
+                raise InvalidArgument(name, options[name], "given once, here or in settings")
+        fixed |= {k: plain(k, mapping(k, options[k])) for k in SECTIONS if k in options}
         check_names(fixed, swept)
-        checked = _risk_options(options)
+        checked = risk_options(options)
     elif kind == "experiment":
         target = _check_experiment(str(target), options.get("preset", "quick"), fixed, factors)
-        checked = {"preset": options.get("preset", "quick"), **_kept(options)}
+        checked = {"preset": options.get("preset", "quick"), **kept(options)}
     else:
-        checked = _function_options(options)
+        checked = function_options(options)
         function = resolve_with(target, paths) if isinstance(target, str) else target
         check_function(function, fixed, swept, checked["batching"])
         for name in checked["static"]:
             check_choice("static", name, [*fixed, *swept])
-        source = source_of(function)
+        if checked["select"] and checked["batching"] != "each":
+            allowed = "left out where a call is for many points: the function selects itself"
+            raise InvalidArgument("select", checked["select"], allowed)
+        source = identity_of(function)
         if isinstance(target, str):
             function = None  # workers import it
         else:
@@ -136,55 +146,14 @@ def specify(
     batching = {"risk": "vmap", "experiment": "each"}.get(kind) or checked["batching"]
     held = _held(batching, factors, checked.get("static", ()))
     plan = Plan(tuple(factors), 1, held)
+    if plan.size > _MOST_POINTS:
+        raise InvalidArgument("grid", plan.size, f"at most {_MOST_POINTS} points in all")
     plan = Plan(plan.factors, _batch(batch, plan, batching), held)
+    if plan.batches > _MOST_BATCHES:
+        raise InvalidArgument("batch", batch, f"so large that at most {_MOST_BATCHES} are needed")
     return Specification(
         kind, str(target), fixed, plan, checked, function, source, timeout, paths, about
     )
-
-
-def _kind(target: Any) -> str:
-    if not isinstance(target, str):
-        if not callable(target):
-            raise InvalidArgument("target", target, "an experiment id, 'risk' or a function")
-        return "function"
-    if target == "risk":
-        return "risk"
-    return "function" if ":" in target else "experiment"
-
-
-def _risk_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    quantities = _names("quantities", given.get("quantities", ("risk", "error")))
-    for name in quantities:
-        check_choice("quantities", name, QUANTITIES)
-    if not quantities:
-        raise InvalidArgument("quantities", quantities, f"some of {', '.join(QUANTITIES)}")
-    return {
-        "quantities": quantities,
-        "theory": check_choice("theory", given.get("theory", "exact"), THEORIES),
-    }
-
-
-def _function_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "batching": check_choice("batching", given.get("batching", "each"), BATCHING),
-        "static": _names("static", given.get("static", ())),
-        "seed": check_integer("seed", given.get("seed", 0), minimum=0, maximum=2**32 - 1),
-        **_kept(given),
-    }
-
-
-def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Which results of a point are kept, and at which positions of their dimensions."""
-    variables = given.get("variables")
-    limit = 2**31
-    select = {
-        dim: check_integer(f"select.{dim}", at, minimum=-limit, maximum=limit)
-        for dim, at in _mapping("select", given.get("select")).items()
-    }
-    kept = None if variables is None else _names("variables", variables)
-    if kept == []:
-        raise InvalidArgument("variables", kept, "at least one name, or left out for all results")
-    return {"variables": kept, "select": select}
 
 
 def assigned(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,25 +168,26 @@ def assigned(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[st
         try:
             for part in path:
                 place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
-            place[int(last) if isinstance(place, list) else last] = value
+            own = copy.deepcopy(value) if isinstance(value, list | dict) else value
+            place[int(last) if isinstance(place, list) else last] = own
         except (AttributeError, IndexError, TypeError, ValueError):
             raise InvalidArgument("setting", name, "a path into the settings") from None
     return made
 
 
 def _factors(grid: Any, zips: Any, points: Any, seeds: Any) -> list[Factor]:
-    factors = [grid_factor(name, values) for name, values in _mapping("grid", grid).items()]
+    factors = [grid_factor(name, values) for name, values in mapping("grid", grid).items()]
     if zips is not None:
-        if isinstance(zips, str) or not isinstance(zips, Iterable):
-            raise InvalidArgument("zip", zips, "a mapping of names to lists, or a list of such")
-        groups = [zips] if isinstance(zips, Mapping) else list(zips)
-        factors += [zip_factor(_mapping("zip", group)) for group in groups]
+        allowed = "a mapping of names to lists, or a list of such"
+        groups = [zips] if isinstance(zips, Mapping) else listed("zip", zips, allowed)
+        factors += [zip_factor(mapping("zip", group)) for group in groups]
     if points is not None:
         factors.append(points_factor(points))
     if seeds is not None:
         factors.append(seeds_factor(seeds))
-    if not factors:
-        raise InvalidArgument("grid", grid, "something to vary: give grid, zip, points or seeds")
+    if not 1 <= len(factors) <= _MOST_DIMS:
+        allowed = f"something to vary, on 1 to {_MOST_DIMS} dimensions: grid, zip, points or seeds"
+        raise InvalidArgument("grid", grid, allowed)
     names = [name for factor in factors for name in factor.names]
     for name in names:
         if names.count(name) > 1:
@@ -267,22 +237,6 @@ def _check_experiment(
             here = {n: c[k] for n, c in pairs(factor.names, factor.columns)}
             experiment.configure(preset, assigned(settings, first | here))
     return experiment.id
-
-
-def _mapping(name: str, value: Any) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InvalidArgument(name, value, "a mapping of names to values")
-    return dict(value)
-
-
-def _names(name: str, value: Any) -> list[str]:
-    several = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
-    names = list(value) if several else [value]
-    if not all(isinstance(item, str) for item in names):
-        raise InvalidArgument(name, value, "a list of names")
-    return names
 
 
 def _brief(column: Sequence[Any]) -> Any:

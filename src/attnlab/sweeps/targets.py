@@ -17,17 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import InvalidArgument
-from .functions import KEY, pickled, resolve_with, takes_key
+from .differences import differences
+from .functions import KEY, is_imported, pickled, resolve_with, takes_key
+from .identity import identity_of
 from .naming import plain_text
-from .parts import FAILED, Part, batch_part, part_of
+from .parts import FAILED, Part, batch_part, pair_of, part_of
 from .specification import Specification, array_type, assigned
+from .versions import versions
 
 Tell = Callable[[Part | tuple[int, int, str]], None]
 _LONGEST = 500  # characters of an error that are kept
 
 
-def description(specification: Specification) -> bytes:
-    """What workers need to know, once: everything but the points.
+def description(specification: Specification, *, stays: bool = False) -> bytes:
+    """What workers need to know, once: everything but the points; a target that `stays` in this
+    process does without the function.
 
     Raises `InvalidArgument` for a function that cannot be sent to another process.
     """
@@ -37,10 +41,13 @@ def description(specification: Specification) -> bytes:
             "target": specification.target,
             "settings": dict(specification.settings),
             "options": dict(specification.options),
-            "function": pickled(specification.function),
+            "function": None if stays else pickled(specification.function),
             "types": _array_types(specification),
             "batch": specification.plan.batch,
             "paths": specification.paths,
+            "source": specification.source,
+            "imported": specification.function is None or is_imported(specification.function),
+            "versions": versions(),
         }
     )
 
@@ -59,6 +66,10 @@ class Target:
 
     def __init__(self, data: bytes, function: Any = None, *, interruptible: bool = True):
         found = pickle.loads(data)
+        changed = differences(found["versions"], versions())
+        if changed:
+            allowed = f"those of the process that runs the sweep: {'; '.join(changed)}"
+            raise InvalidArgument("versions", found["versions"], allowed)
         self.kind, self.options = found["kind"], found["options"]
         self.settings: dict[str, Any] = found["settings"]
         self.target, self.batch = found["target"], found["batch"]
@@ -66,11 +77,13 @@ class Target:
         self._interruptible = interruptible
         if function is None and self.kind == "function":
             packed = found["function"]
-            function = (
-                resolve_with(self.target, found["paths"])
-                if packed is None
-                else pickle.loads(packed)
-            )
+            if packed is None:
+                function = resolve_with(self.target, found["paths"])
+            else:
+                function = pickle.loads(packed)
+            if found["imported"] and identity_of(function) != found["source"]:
+                allowed = "the same function here as where the sweep was started"
+                raise InvalidArgument("target", self.target, allowed)
         self.function = function
         self._programs: dict[str, Any] = {}
 
@@ -83,15 +96,18 @@ class Target:
         self, columns: Mapping[str, Sequence[Any]], positions: Sequence[int], tell: Tell
     ) -> None:
         """Evaluates these positions of a batch; each part and each failure goes to `tell`."""
-        if not self.one_by_one:
-            self._halving(columns, list(positions), tell)
-            return
-        for position in positions:
-            try:
-                tell(self._point(position, _changes(columns, position)))
-            except BaseException as error:
-                self._raise_if_interrupted(error)
-                tell((position, FAILED, described(error)))
+        if self.kind == "risk":
+            self._halving(self._risks, columns, list(positions), tell)
+        elif not self.one_by_one:
+            for group in self._groups(columns, positions):
+                self._halving(self._grouped, columns, group, tell)
+        else:
+            for position in positions:
+                try:
+                    tell(self._point(position, _changes(columns, position)))
+                except BaseException as error:
+                    self._raise_if_interrupted(error)
+                    tell((position, FAILED, described(error)))
 
     def _raise_if_interrupted(self, error: BaseException) -> None:
         if self._interruptible and isinstance(error, KeyboardInterrupt):
@@ -112,68 +128,75 @@ class Target:
             value = self.function(**settings)
         return part_of(position, value, keep, select)
 
-    def _halving(self, columns: Mapping[str, Any], positions: list[int], tell: Tell) -> None:
+    def _halving(
+        self, call: Any, columns: Mapping[str, Any], positions: list[int], tell: Tell
+    ) -> None:
         try:
-            for part in self._call(columns, positions, tell):
-                tell(part)
+            for item in call(columns, positions):
+                tell(item)
         except BaseException as error:
             self._raise_if_interrupted(error)
-            if len(positions) == 1:
-                tell((positions[0], FAILED, described(error)))
+            if len(positions) == 1 or isinstance(error, _Untraceable):
+                cause = error.__cause__ if isinstance(error, _Untraceable) else error
+                for position in positions:
+                    tell((position, FAILED, described(cause or error)))
                 return
             middle = (len(positions) + 1) // 2
-            self._halving(columns, positions[:middle], tell)
-            self._halving(columns, positions[middle:], tell)
+            self._halving(call, columns, positions[:middle], tell)
+            self._halving(call, columns, positions[middle:], tell)
 
-    def _call(self, columns: Mapping[str, Any], positions: list[int], tell: Tell) -> list[Part]:
-        if self.kind == "risk":
-            from .risks import evaluate
+    def _risks(self, columns: Mapping[str, Any], positions: list[int]) -> list[Any]:
+        from .risks import evaluate
 
-            settings = [assigned(self.settings, _changes(columns, p)) for p in positions]
-            wrong: list[tuple[int, BaseException]] = []
-            parts = evaluate(
-                settings,
-                positions,
-                self.options["quantities"],
-                self.options["theory"],
-                lambda position, error: wrong.append((position, error)),
-            )
-            for position, error in wrong:
-                tell((position, FAILED, described(error)))
-            return parts
+        settings = [assigned(self.settings, _changes(columns, p)) for p in positions]
+        wrong: list[tuple[int, int, str]] = []
+        parts = evaluate(
+            settings,
+            positions,
+            self.options["quantities"],
+            self.options["theory"],
+            lambda position, error: wrong.append((position, FAILED, described(error))),
+        )
+        return [*wrong, *parts]
+
+    def _groups(self, columns: Mapping[str, Any], positions: Sequence[int]) -> list[list[int]]:
+        """Positions that share all that does not vary within a call."""
         groups: dict[str, list[int]] = {}
-        fixed = [name for name in columns if name not in self._types]
+        fixed = self._fixed(columns)
         for position in positions:
             values = [columns[name][position] for name in fixed]
             groups.setdefault(json.dumps(values), []).append(position)
-        parts = []
-        for group in groups.values():
-            here = assigned(self.settings, {name: columns[name][group[0]] for name in fixed})
-            moving = {n: [c[p] for p in group] for n, c in columns.items() if n not in fixed}
-            parts.append(self._grouped(tuple(group), here, moving))
-        return parts
+        return list(groups.values())
+
+    def _fixed(self, columns: Mapping[str, Any]) -> list[str]:
+        return [name for name in columns if name not in self._types]
 
     def _arrays(self, moving: Mapping[str, list[Any]]) -> dict[str, Any]:
         import numpy as np
 
         return {name: np.asarray(values, self._types[name]) for name, values in moving.items()}
 
-    def _grouped(
-        self, positions: tuple[int, ...], fixed: dict[str, Any], moving: dict[str, list[Any]]
-    ) -> Part:
-        """One call for points that share everything in `fixed`."""
-        import numpy as np
-
-        keep = self.options["variables"]
+    def _grouped(self, columns: Mapping[str, Any], positions: list[int]) -> list[Part]:
+        """One call for points that share everything that is fixed."""
+        fixed = {name: columns[name][positions[0]] for name in self._fixed(columns)}
+        here = assigned(self.settings, fixed)
+        moving = {n: [c[p] for p in positions] for n, c in columns.items() if n not in fixed}
         if self.options["batching"] == "arrays":
-            value = self.function(**assigned(fixed, self._arrays(moving)))
-            return batch_part(positions, value, keep)
+            value = self.function(**assigned(here, self._arrays(moving)))
+        else:
+            value = self._vectorised(here, moving, len(positions))
+        return [batch_part(tuple(positions), value, self.options["variables"])]
+
+    def _vectorised(
+        self, fixed: dict[str, Any], moving: dict[str, list[Any]], number: int
+    ) -> dict[str, Any]:
         import jax
+        import numpy as np
 
         from .._core.precision import float64
 
-        count = _rounded(len(positions), self.batch)
-        rows = [min(k, len(positions) - 1) for k in range(count)]
+        count = _rounded(number, self.batch)
+        rows = [min(k, number - 1) for k in range(count)]
         padded = {name: [values[k] for k in rows] for name, values in moving.items()}
         with float64():
             arrays = jax.tree.map(jax.numpy.asarray, self._arrays(padded))
@@ -182,15 +205,42 @@ class Target:
                 arrays[KEY] = point_keys(self.options["seed"], every)
             name = json.dumps(fixed, sort_keys=True)
             if name not in self._programs:
-                function = self.function
-                self._programs[name] = jax.jit(
-                    jax.vmap(lambda _, changes: function(**assigned(fixed, changes)))
-                )
-            found = self._programs[name](np.arange(count), arrays)
-        if not isinstance(found, Mapping):
-            found = {"value": found}
-        cut = {name: np.asarray(values)[: len(positions)] for name, values in found.items()}
-        return batch_part(positions, cut, keep)
+                self._programs[name] = _program(self.function, fixed)
+            program, dims = self._programs[name]
+            try:
+                program.eval_shape(np.arange(count), arrays)
+            except Exception as error:  # whatever the numbers are
+                raise _Untraceable from error
+            found = program(np.arange(count), arrays)
+        return {
+            result: (dims[result], np.asarray(values)[:number])
+            if result in dims
+            else values[:number]
+            for result, values in found.items()
+        }
+
+
+class _Untraceable(Exception):
+    """A function that JAX cannot trace fails at all points alike."""
+
+
+def _program(function: Any, fixed: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The function vectorised and compiled, and the dims that it names when it is traced."""
+    import jax
+
+    dims: dict[str, Any] = {}
+
+    def one(_: Any, changes: dict[str, Any]) -> dict[str, Any]:
+        found = function(**assigned(fixed, changes))
+        made = {}
+        for name, entry in (found if isinstance(found, Mapping) else {"value": found}).items():
+            named, array = pair_of(entry)
+            if named is not None:
+                dims[name] = named
+            made[name] = jax.numpy.asarray(array)
+        return made
+
+    return jax.jit(jax.vmap(one)), dims
 
 
 def point_key(seed: int, settings: Mapping[str, Any]) -> Any:

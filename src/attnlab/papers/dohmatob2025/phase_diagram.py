@@ -88,7 +88,10 @@ def run(config: PhaseConfig) -> xarray.Dataset:
 def mass_and_risk(sizes: Sizes, family: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """`oracle_mass` with NaN where `L < 2` or β is NaN."""
     shape, rows = sizes.shape, sizes.rows()
-    good = np.isfinite(rows[:, 2]) & (rows[:, 0] * rows[:, 1] >= math.log(2))
+    # two tokens are two, though α = log 2 / d rounds either way
+    least = math.log(2) * (1 - 1e-12)
+    good = np.isfinite(rows[:, 2]) & (rows[:, 0] * rows[:, 1] >= least)
+    rows[:, 1] = np.maximum(rows[:, 1], math.log(2) * (1 + 1e-15) / rows[:, 0])
     mass, risk = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     if good.any():
         mass[good], risk[good] = oracle_mass(Sizes(*rows[good].T), family=family)
