@@ -28,6 +28,58 @@ def threads(i):
     return {"libraries": os.environ["OMP_NUM_THREADS"], "compiler": os.environ["NPROC"]}
 
 
+def _forked(log):
+    # a copy of this process, whose number is noted
+    pid = os.fork()
+    if pid:
+        with open(log, "a") as file:
+            file.write(f"{pid} ")
+    return pid
+
+
+def forks_and_hangs(i, log):
+    if i == 1:
+        _forked(log)  # both hang
+        time.sleep(1000)
+    return i
+
+
+def forks_and_crashes(i, log):
+    if i == 1:
+        if _forked(log):
+            os.kill(os.getpid(), 9)
+        time.sleep(1000)
+    return i
+
+
+def forks_and_returns(i, log):
+    if i == 1 and not _forked(log):
+        time.sleep(0.2)
+        return -999
+    if i == 2:
+        time.sleep(0.5)
+    return i
+
+
+def forks_and_leaves(i, log):
+    if i == 1 and not os.path.exists(log) and not _forked(log):
+        time.sleep(1000)
+    return i
+
+
+def stuck(i, log):
+    import ctypes
+
+    with open(log, "w") as file:
+        file.write(f"{os.getpid()}.")
+    ctypes.PyDLL(None).sleep(1000)  # holds on to the interpreter
+
+
+def talks(i):
+    print("so much to say " * 1000)
+    return i
+
+
 def nasty_arrays(i):
     for one in i:
         nasty(one)

@@ -116,7 +116,7 @@ def test_client_worker_and_scheduler_killed_one_after_the_other(file, tmp_path, 
         for _ in range(2)
     ]
     try:
-        wait_for(address.exists)
+        wait_for(lambda: address.exists() and address.read_text().endswith("}"))
         at = json.loads(address.read_text())["address"]
         client = start("attnlab", "sweep", str(file), "--out", str(place), "--scheduler", at)
         wait_for(lambda: finished(place) >= 1)
@@ -221,6 +221,144 @@ def test_points_that_raise_hang_or_crash_are_found_and_the_rest_completes(
     same(al.sweep(f"pointy:{name}", timeout=1.0, **options), dataset)
     assert batch.stat().st_mtime_ns == before
     assert sweeps.status(tmp_path / "out").failed == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("forks_and_hangs", 2), ("forks_and_crashes", 3), ("forks_and_returns", 0)]
+)
+def test_what_a_point_has_forked_holds_nothing_up(functions, tmp_path, name, status):
+    started = tmp_path / "pids"
+    dataset = al.sweep(
+        f"pointy:{name}",
+        settings={"log": str(started)},
+        grid={"i": [0, 1, 2]},
+        paths=[str(functions)],
+        timeout=3.0,
+        workers=0,
+    )
+    assert dataset.status.values.tolist() == [0, status, 0]
+    assert dataset.value.values[[0, 2]].tolist() == [0, 2]
+    if not status:  # the copy that came back to the child has said nothing
+        assert dataset.value.values.tolist() == [0, 1, 2]
+    wait_for(lambda: not any(psutil.pid_exists(int(pid)) for pid in started.read_text().split()))
+
+
+def test_a_child_ends_with_its_parent_even_when_it_is_stuck_in_compiled_code(functions, tmp_path):
+    if not sys.platform.startswith("linux"):
+        pytest.skip("elsewhere the system has no such thing")
+    log = tmp_path / "pid"
+    code = (
+        "import sys; import attnlab as al; al.sweep('pointy:stuck', settings={'log': sys.argv[1]},"
+        " grid={'i': [0]}, paths=sys.argv[2:], workers=0, timeout=1000)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code, str(log), str(functions)])
+    wait_for(lambda: log.exists() and log.read_text().endswith("."))
+    child = int(log.read_text()[:-1])
+    kill(parent.pid)
+    parent.wait()
+    wait_for(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie")
+
+
+def test_printing_cannot_fail_a_point(functions, tmp_path):
+    out = tmp_path / "out"
+    code = (
+        "import os, sys; os.close(0); os.close(1); read, write = os.pipe(); os.dup2(write, 2);"
+        "os.close(read); import attnlab as al; al.sweep('pointy:talks', grid={'i': [0, 1, 2]},"
+        " out=sys.argv[1], paths=sys.argv[2:], workers=0, timeout=60)"
+    )
+    command = [sys.executable, "-c", code, str(out), str(functions)]
+    assert subprocess.run(command).returncode == 0
+    assert (records.load(out / "sweep.nc").status == 0).all()
+
+
+def test_a_fork_does_not_keep_the_directory(functions, tmp_path):
+    log = tmp_path / "pid"
+    code = (
+        "import sys; import attnlab as al; al.sweep('pointy:forks_and_leaves', workers=0,"
+        " settings={'log': sys.argv[1]}, grid={'i': [0, 1]}, out=sys.argv[2], paths=sys.argv[3:])"
+    )
+    command = [sys.executable, "-c", code, str(log), str(tmp_path / "out"), str(functions)]
+    try:
+        for _ in range(2):  # once more, while the copy is alive
+            assert subprocess.run(command).returncode == 0
+        assert psutil.pid_exists(int(log.read_text()))
+    finally:
+        for pid in log.read_text().split():
+            kill(int(pid))
+
+
+def test_a_directory_that_moves_while_it_is_filled_is_noticed(file, tmp_path, undisturbed):
+    place, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+
+    def move():
+        wait_for(lambda: finished(place) >= 3)
+        place.rename(elsewhere)
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    with pytest.raises(OSError, match="moved or removed"):
+        al.sweep(file, out=place, workers=0)
+    thread.join()
+    assert not place.exists()
+    same(al.sweep(file, out=elsewhere, workers=0), undisturbed)
+
+
+def test_files_of_others_are_left_alone(functions, tmp_path):
+    place = tmp_path / "out"
+    theirs = [place / name for name in (".draft.tmp", "deep/.sweep.nc.tmp", "batches/.note.tmp")]
+    ours = [place / ".sweep.nc.0123abcd.tmp", place / "batches" / ".0000000.npz.0123abcd.tmp"]
+    for path in (*theirs, *ours):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("precious")
+    al.sweep("pointy:plain", grid={"i": [1]}, paths=[str(functions)], out=place, workers=0)
+    assert all(path.read_text() == "precious" for path in theirs)
+    assert not any(path.exists() for path in ours)
+
+
+def test_batches_that_were_exchanged_or_come_from_elsewhere_are_computed_again(tmp_path):
+    def seventh(x):
+        return x / 7
+
+    options = {"grid": {"x": range(4)}, "batch": 2, "workers": 0}
+    expected = al.sweep(seventh, out=tmp_path / "out", **options)
+    al.sweep(lambda x: 5.0, out=tmp_path / "other", **options)
+    first, second = ((tmp_path / "out" / "batches" / f"000000{k}.npz") for k in (0, 1))
+    a, b = first.read_bytes(), second.read_bytes()
+    first.write_bytes(b), second.write_bytes(a)
+    assert sweeps.status(tmp_path / "out").done == 0
+    same(al.sweep(seventh, out=tmp_path / "out", **options), expected)
+    first.write_bytes((tmp_path / "other" / "batches" / first.name).read_bytes())
+    same(al.sweep(seventh, out=tmp_path / "out", **options), expected)
+
+
+def test_every_damaged_byte_is_noticed_or_harmless(tmp_path):
+    al.sweep(lambda x: x / 7, grid={"x": range(4)}, out=tmp_path, workers=0)
+    from attnlab.sweeps.parts import decode
+
+    data = (tmp_path / "batches" / "0000000.npz").read_bytes()
+    import zipfile
+
+    mark = zipfile.ZipFile(tmp_path / "batches" / "0000000.npz").comment
+    whole = decode(data, mark)
+    for place in range(0, len(data), 3):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << place % 8
+        try:
+            found = decode(bytes(damaged), mark)
+        except ValueError:
+            continue
+        assert found.seconds == whole.seconds
+        np.testing.assert_array_equal(
+            found.parts[0].columns["value"].values, whole.parts[0].columns["value"].values
+        )
+
+
+def test_workers_of_another_version_are_refused(functions, monkeypatch):
+    from attnlab.sweeps import targets
+
+    monkeypatch.setattr(targets, "versions", lambda: {"attnlab": "0.0.1"})
+    with pytest.raises(al.InvalidArgument, match="attnlab was"):
+        al.sweep("pointy:plain", grid={"i": [1]}, paths=[str(functions)], workers=0, timeout=60)
 
 
 def test_a_worker_computes_on_one_thread(functions):

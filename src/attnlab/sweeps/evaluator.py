@@ -26,7 +26,7 @@ from .parts import DIED, TIMED_OUT, BatchRecord, Part, encode
 from .targets import Target, is_one_by_one
 
 _PROGRAM = "from attnlab.sweeps.child import main; main()"
-_LOOK = 2.0  # seconds between looks at a child that is silent
+_LOOK = 0.5  # seconds between looks at a child that is silent
 _START_LIMIT = 300.0  # seconds that a child may take to start, on a busy cluster's file system
 
 
