@@ -82,6 +82,19 @@ def test_output_survives_a_locale_without_greek(toy, tmp_path):
     assert b"Rapha?l" in done.stdout
 
 
+def test_a_closed_output_costs_nothing(toy, tmp_path):
+    code = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = ["-m", "attnlab", "run", "toy2027/count", "--no-figure", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        env={**os.environ, "PYTHONPATH": str(toy)},
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert list(tmp_path.glob("*.nc"))
+
+
 def test_interrupted_run_keeps_its_part_and_goes_on_from_there(toy, tmp_path):
     command = ("run", "toy2027/count", "--no-figure", "--set", "steps=6", "--set", "pause=0.2")
     process = start(*command, "--out", "o", site=toy, directory=tmp_path)

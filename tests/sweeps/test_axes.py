@@ -44,6 +44,12 @@ def test_every_point_is_in_one_batch_and_has_its_own_settings(sizes, batch, held
         ({"geomspace": [1, 100, 3], "integers": True}, (1, 10, 100)),
         ({"range": [0, 6, 2]}, (0, 2, 4)),
         ({"linspace": [0, 2**53, 2], "integers": True}, (0, 2**53)),
+        ({"linspace": [10, 1, 4], "integers": True}, (10, 7, 4, 1)),
+        ({"linspace": [0, 1, 5], "integers": True}, (0, 0, 0, 1, 1)),
+        ({"range": [2**53 + 1, 2**53 + 3]}, (2**53 + 1, 2**53 + 2)),
+        ({"range": [1, 1.3, 0.1]}, (1.0, 1.1, 1.2)),
+        ({"range": [3, 0, -1]}, (3, 2, 1)),
+        ({"range": [0, 3]}, (0, 1, 2)),
         ({"range": [0, 1, 0.25]}, (0.0, 0.25, 0.5, 0.75)),
         ([[0.1, -0.1], [0.2, -0.2]], ([0.1, -0.1], [0.2, -0.2])),
     ],
@@ -67,6 +73,8 @@ def test_values_of_an_axis(given, expected):
         {"range": [0, 1, 0]},
         {"linspace": [0, 1e300, 3], "integers": True},
         {"logspace": [0, 400, 3]},
+        {"logspace": [-400, 0, 3]},
+        {"linspace": [2**53 + 2, 2**53 + 2, 1], "integers": True},
         [2**63],
         ["a\0"],
         [{"a": -(2**63) - 1}],
@@ -77,6 +85,12 @@ def test_values_of_an_axis(given, expected):
 def test_values_that_are_none(wrong):
     with pytest.raises(al.InvalidArgument):
         values_of("x", wrong)
+
+
+def test_a_rounded_range_repeats_nothing_on_an_axis_of_its_own():
+    given = {"linspace": [0, 1, 5], "integers": True}
+    assert grid_factor("x", given).columns == ((0, 1),)
+    assert zip_factor({"x": given, "y": range(5)}).columns[0] == (0, 0, 0, 1, 1)
 
 
 def test_axes_that_do_not_fit():

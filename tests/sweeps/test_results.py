@@ -420,9 +420,12 @@ def test_foreign_files_among_the_batches_are_left_alone(tmp_path):
     assert (batches / "0000099.npz").exists()
 
 
-@pytest.mark.parametrize("text", [b'{"format": 1}', b"[]", b"{", b"\xff\xfe", b""])
+@pytest.mark.parametrize("text", [b'{"format": 1}', b"[]", b"{", b"\xff\xfe", b"", None])
 def test_a_manifest_that_is_none(text, tmp_path):
     swept(values(1, 2, 3), tmp_path)
+    if text is None:
+        there = (tmp_path / "manifest.json").read_text()
+        text = there.replace('"points": 3', '"points": 0').encode()
     (tmp_path / "manifest.json").write_bytes(text)
     with pytest.raises(al.InvalidArgument, match="manifest"):
         sweeps.status(tmp_path)

@@ -1,5 +1,6 @@
 """What a sweep computes, its labels, and what it refuses."""
 
+import itertools
 import json
 
 import numpy as np
@@ -11,6 +12,13 @@ from attnlab.sweeps.targets import point_key
 
 TASK = {"kind": "SingleLocation", "dim": 100, "length": 10}
 POINTWISE = {"kind": "PointwiseAttention", "activation": "erf"}
+
+
+def _nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 def pointy(functions, name, **options):
@@ -118,6 +126,34 @@ def test_settings_without_a_risk_fail_alone():
     assert "Gram matrix" in failure.error
 
 
+@pytest.mark.parametrize("quantities", ["error", ["risk", "components"], ["gradient"]])
+def test_quantities_that_a_risk_does_not_have_are_failures(quantities):
+    options = {
+        "task": {"kind": "InContextRegression", "length": 40, "dim": 5},
+        "student": {"kind": "KernelHeads", "omega": [0.1, -0.1], "mu": [3.0, -3.0]},
+        "theory": "approximate",
+        "grid": {"student.mu.0": [3.0, 3.1]},
+        "workers": 0,
+    }
+    dataset = al.sweep("risk", quantities=quantities, **options)
+    if quantities == ["gradient"]:
+        assert (dataset.status == 0).all()
+        return
+    assert (dataset.status == 1).all()
+    assert "some of gradient, risk" in sweeps.failures(dataset)[0].error
+    assert np.isfinite(al.sweep("risk", **options).risk).all()  # the error only where there is one
+
+
+def test_a_dotted_setting_is_a_path_wherever_it_stands(functions):
+    def of(model):
+        return model["a"] * 10 + model["b"]
+
+    fixed = al.sweep(of, settings={"model.a": 1}, grid={"model.b": [2, 3]}, workers=0)
+    assert fixed.value.values.tolist() == [12, 13]
+    named = al.sweep(of, settings={"model": {"a": 1}}, points=[{np.str_("model.b"): 2}], workers=0)
+    assert named.value.values.tolist() == [12]
+
+
 def test_an_experiment_is_swept_over_its_settings():
     from attnlab.papers import find_experiment
 
@@ -193,6 +229,51 @@ def test_an_experiment_is_swept_over_its_settings():
         ({"target": "risk", "task": TASK, "student": POINTWISE, "quantities": []}, "vary"),
         ({"target": "risk", "task": TASK, "student": POINTWISE, "preset": "quick"}, "no such"),
         ({"target": 5, "grid": {"a": [1]}}, "a function"),
+        ({"target": "pointy:anything", "grid": {"a.b": [1], "a": [{"b": 0}]}}, "no part of a"),
+        ({"target": "pointy:anything", "grid": {f"a{k}": [1] for k in range(25)}}, "24 dimensions"),
+        ({"target": "pointy:anything", "grid": {k: range(10**3) for k in "abc"}}, "points in all"),
+        ({"target": "pointy:anything", "grid": {"a": range(10**6 + 1)}, "batch": 1}, "batch = 1"),
+        ({"target": "pointy:anything", "grid": {"a": itertools.count()}}, "at most 10000000"),
+        ({"target": "pointy:anything", "grid": {"a": {1, 2}}}, "a list of values"),
+        ({"target": "pointy:anything", "grid": {"a": b"ab"}}, "a list of values"),
+        ({"target": "pointy:anything", "grid": {"a": np.array(3)}}, "a list of values"),
+        ({"target": "pointy:anything", "grid": {"a": np.ma.masked_equal([1, 2], 2)}}, "masked"),
+        ({"target": "pointy:anything", "grid": {"a": [_nested(3000)]}}, "nested"),
+        ({"target": "pointy:anything", "points": np.array(3)}, "points"),
+        ({"target": "pointy:anything", "points": [{1: 1}]}, "texts"),
+        ({"target": "pointy:anything", "seeds": np.array(-3)}, "seeds"),
+        ({"target": "pointy:anything", "seeds": b"x"}, "seeds"),
+        ({"target": "pointy:anything", "zip": np.array(3)}, "zip"),
+        ({"target": "pointy:anything", "seeds": 1, "variables": np.array(3)}, "variables"),
+        ({"target": "pointy:anything", "seeds": 1, "about": 5}, "about"),
+        ({"target": "pointy:anything", "seeds": 1, "about": {"x": "y"}}, "one of expected"),
+        ({"target": "pointy:anything", "seeds": 1, "about": {"title": "a\0b"}}, "without NUL"),
+        ({"target": "pointy:anything", "seeds": 1, "out": 5}, "out"),
+        ({"target": "pointy:anything", "seeds": 1, "out": ""}, "out"),
+        ({"target": "pointy:anything", "seeds": 1, "out": "a\0b"}, "out"),
+        ({"target": "pointy:anything", "seeds": 1, "out": "\ud800"}, "out"),
+        ({"target": "pointy:anything", "seeds": 1, "out": b"x"}, "out"),
+        (
+            {
+                "target": "pointy:anything",
+                "seeds": 1,
+                "batching": "arrays",
+                "select": {"k": 0},
+            },
+            "selects itself",
+        ),
+        (
+            {
+                "target": "risk",
+                "settings": {"task": TASK},
+                "task": TASK,
+                "student": POINTWISE,
+                "grid": {"overlaps.nu": [1]},
+            },
+            "given once",
+        ),
+        ({"target": "a\0.toml"}, "a TOML file"),
+        ({"target": "x" * 5000}, "a TOML file"),
         ({"target": "nothing-of-this-name"}, "a TOML file or one of"),
         ({"target": ""}, "a TOML file or one of"),
     ],

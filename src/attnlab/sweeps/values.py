@@ -55,6 +55,9 @@ def plain(name: str, value: Any) -> Any:
     Raises `InvalidArgument` for what JSON does not know, and for what the file of a result cannot
     hold: whole numbers beyond 64 bits, texts with a NUL.
     """
+    kind = type(value)
+    if (kind is float and math.isfinite(value)) or (kind is int and -(2**63) <= value < 2**63):
+        return value  # most are, and there may be millions
     try:
         found = checked_json(name, _without_numpy(value))
         _check_storable(name, found)
