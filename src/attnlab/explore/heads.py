@@ -23,7 +23,7 @@ def heads_view(task: InContextRegression, *, omega: float = 0.13, mu: float = 3.
 
     **Arguments:** an isotropic `task`; `omega` in (0, 0.3], `mu` > 0.
 
-    Raises `InvalidArgument`. Source: Section 4 of he2025; `docs/theory/icl-risk`.
+    Raises `InvalidArgument`. Source: Section 4 of he2025; `docs/theory/in-context-loss`.
     """
     from ..estimators import bayes_risk, gradient_descent_risk, optimal_step
     from ..students import KernelHeads

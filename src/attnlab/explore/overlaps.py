@@ -33,7 +33,7 @@ def overlaps_view(
     **Arguments:** overlaps in [-1, 1]; `starts` descents of so many `steps`.
 
     Raises `InvalidArgument` for these, and where `population_risk` does. Source: Section 3 of
-    marion2025; `docs/theory/single-location-risk`.
+    marion2025; `docs/theory/single-location`.
     """
     from ..students import Overlaps
     from ..theory import population_risk
