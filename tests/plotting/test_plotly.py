@@ -131,3 +131,13 @@ def test_a_legend_beside_a_bar_of_colours_stands_below():
     assert chart["layout"]["legend"]["yref"] == "container"
     assert chart["layout"]["legend"]["y"] == 0
     assert chart["data"][0]["colorbar"]["y"] > 1
+
+
+def test_the_title_of_a_chart_in_a_notebook_leaves_room_for_the_legend():
+    lines = [Line([0, 1], [k, k], f"a rather long name {k}") for k in range(4)]
+    (chart,) = to_plotly(Figure("", [Panel("Title <1>", Axis("x"), Axis("y"), lines)]))
+    assert chart.layout.title.text == "Title &lt;1&gt;"
+    assert chart.layout.margin.t >= 40 + 4 * 20 * 0.5
+    (bare,) = to_plotly(Figure("", [Panel("", Axis("x"), Axis("y"), lines)]))
+    assert bare.layout.title.text is None
+    assert bare.layout.margin.t < 20

@@ -35,9 +35,24 @@ def to_plotly(figure: Figure) -> list[plotly.graph_objects.Figure]:
     import plotly.graph_objects as go
 
     return [
-        go.Figure(data=chart["data"], layout={**chart["layout"], "title": {"text": panel.title}})
+        go.Figure(data=chart["data"], layout=_titled(panel.title, chart))
         for panel, chart in _charts(figure)
     ]
+
+
+def _titled(title: str, chart: dict[str, Any]) -> dict[str, Any]:
+    """The layout with the title of the panel above the legend, which Plotly would write over it."""
+    layout = chart["layout"]
+    if not title:
+        return layout
+    names = [trace["name"] for trace in chart["data"] if trace.get("showlegend")]
+    above = layout["legend"] is _ABOVE
+    # entries stand in columns as wide as the longest, on a chart of about 400 pixels
+    columns = max(1, int(400 / (50 + 8 * max(map(len, names), default=0))))
+    rows = math.ceil(len(names) / columns) if above else 3
+    place = {"x": 0.0, "xanchor": "left", "y": 1.0, "yanchor": "top", "pad": {"t": 8, "l": 8}}
+    margin = {**layout["margin"], "t": 40 + 20 * rows}
+    return {**layout, "title": {"text": html.escape(title), **place}, "margin": margin}
 
 
 def to_html_div(figure: Figure, id: str) -> str:
