@@ -49,7 +49,7 @@ def probe(
 
     **Arguments:** `embeddings` as from `embed`; `sizes`, numbers of training sentences (None: all
     outside of a fold); `folds` of the cross-validation; `unseen`, what the judged sentences do not
-    share with those of training; `penalty`, the weight of |w|²/2 against the mean loss; `judged_on`,
+    share with those of training; `penalty`, the weight of `|w|²/2` against the mean loss; `judged_on`,
     embeddings of other versions of the same sentences, in the same order, on which the probes are
     judged instead; `seed` of folds and training sets.
 
