@@ -45,6 +45,9 @@ def test_a_file_is_swept_shown_and_drawn(attnlab, toml, tmp_path):
     shown = attnlab(file, "--status").output
     assert "5 of 5 done (100.0%), 0 failed" in shown
     assert "nobody works on it" in shown
+    every = attnlab("--status").output
+    assert every == shown
+    assert "5 of 5 done" in attnlab("--status", "--out", place).output
     quick = attnlab(file, "--quick", "--no-figure", "--workers", 0)
     assert "1 (i 1), 0 failed" in quick.output
     assert "figure" not in quick.output
@@ -75,6 +78,7 @@ def test_failures_are_shown_and_do_not_stop_it(attnlab, toml):
 def test_bad_input_ends_with_status_2_and_one_line(attnlab, toml):
     for arguments, message in (
         ([], "a TOML file or a ready sweep"),
+        (["--status"], "has no sweeps"),
         (["missing.toml"], "a TOML file (No such file"),
         ([toml("sevenths", TOML), "--status"], "the directory of a sweep"),
         ([toml("sevenths", TOML), "--timeout", -1], "timeout"),

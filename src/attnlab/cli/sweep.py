@@ -26,7 +26,11 @@ def sweep(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the ready sweeps.")] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Show how far the sweep is; disturbs nobody.")
+        bool,
+        typer.Option(
+            "--status",
+            help="Show how far the sweep is, without FILE all in attnlab-output; disturbs nobody.",
+        ),
     ] = False,
     out: Annotated[
         Path | None,
@@ -65,12 +69,13 @@ def sweep(
     if list_:
         columns(output(), list(sweeps.ready().items()))
         return
+    if status:
+        for place in _places(file, out, quick):
+            _print_status(place)
+        return
     if file is None:
         raise InvalidArgument("FILE", None, "a TOML file or a ready sweep (--list shows them)")
     place = _default_directory(file, quick) if out is None else out
-    if status:
-        _print_status(place)
-        return
     options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
     with progress(), _ended_gently():
         dataset = sweeps.sweep(
@@ -107,6 +112,21 @@ def _default_directory(file: str, quick: bool) -> Path:
     path = Path(file)
     stem = path.stem if path.suffix == ".toml" else file.replace("/", "-")
     return records.default_directory() / f"sweep-{stem}{'-quick' if quick else ''}"
+
+
+def _places(file: str | None, out: Path | None, quick: bool) -> list[Path]:
+    from .. import records
+    from ..sweeps.directory import MANIFEST
+
+    if out is not None:
+        return [out]
+    if file is not None:
+        return [_default_directory(file, quick)]
+    home = records.default_directory()
+    found = sorted(path.parent for path in home.glob(f"sweep-*/{MANIFEST}"))
+    if not found:
+        raise InvalidArgument("FILE", None, f"given: {home} has no sweeps")
+    return found
 
 
 def _print_status(place: Path) -> None:

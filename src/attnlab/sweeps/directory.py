@@ -33,8 +33,8 @@ from .parts import OK, BatchRecord, decode
 from .specification import Specification
 from .versions import versions
 
-RESULT = "sweep.nc"
-_MANIFEST, _BATCHES, _FORMAT = "manifest.json", "batches", 1
+RESULT, MANIFEST = "sweep.nc", "manifest.json"
+_BATCHES, _FORMAT = "batches", 1
 _BATCH = re.compile(r"[0-9]{7}\.npz")
 _TEMPORARY = re.compile(r"\.(manifest\.json|sweep\.nc|[0-9]{7}\.npz)\.[0-9a-f]{8}\.tmp")
 
@@ -124,7 +124,7 @@ class Directory:
 
     def _sweep_up(self) -> None:
         """Removes what a writer that was killed has left: files with our names only."""
-        for pattern in (f".{_MANIFEST}.*.tmp", f".{RESULT}.*.tmp", f"{_BATCHES}/.*.npz.*.tmp"):
+        for pattern in (f".{MANIFEST}.*.tmp", f".{RESULT}.*.tmp", f"{_BATCHES}/.*.npz.*.tmp"):
             for left in self.path.glob(pattern):
                 if left.is_file() and _TEMPORARY.fullmatch(left.name):
                     left.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ class Directory:
     def _clear(self) -> None:
         for number in _numbers(self.path):
             _file(self.path, number).unlink()
-        for name in (_MANIFEST, RESULT):
+        for name in (MANIFEST, RESULT):
             (self.path / name).unlink(missing_ok=True)
 
     def _agree(self, specification: Specification) -> None:
@@ -151,7 +151,7 @@ class Directory:
                 allowed = "a directory with its manifest.json, or an empty one (fresh discards it)"
                 raise InvalidArgument("out", str(self.path), allowed)
             started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            with replacing(self.path / _MANIFEST) as temporary:
+            with replacing(self.path / MANIFEST) as temporary:
                 temporary.write_text(json.dumps(now | {"started": started}, indent=1))
             return
         changed = differences(then["configuration"], now["configuration"])
@@ -204,14 +204,14 @@ def status(directory: Path) -> Status:
 
 def _manifest(directory: Path) -> dict[str, Any] | None:
     try:
-        data = (directory / _MANIFEST).read_bytes()
+        data = (directory / MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     with suppress(ValueError):  # no JSON, or not even text
         found = json.loads(data)
         if isinstance(found, dict) and found.get("format") == _FORMAT and _is_whole(found):
             return found
-    allowed = f"a directory whose {_MANIFEST} this version reads (fresh discards it)"
+    allowed = f"a directory whose {MANIFEST} this version reads (fresh discards it)"
     raise InvalidArgument("out", str(directory), allowed)
 
 
