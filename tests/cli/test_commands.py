@@ -46,6 +46,7 @@ def test_list_of_a_claim_shows_what_it_states(attnlab):
     ):
         assert text in shown
     assert "settings" not in shown
+    assert "claims near it: toy2027/sum" in attnlab("list", "toy2027/sums").stderr
 
 
 def test_run_writes_record_and_figure_and_prints_their_paths(attnlab, tmp_path):

@@ -1,6 +1,7 @@
 """The page itself, where marimo is installed; what is said where it is not."""
 
 import importlib.util
+import socket
 
 import pytest
 from typer.testing import CliRunner
@@ -28,6 +29,12 @@ def test_without_marimo_the_extra_is_named(monkeypatch):
     result = CliRunner().invoke(app, ["explore"])
     assert result.exit_code == 2
     assert 'pip install "attnlab[explore]"' in result.stderr
+
+
+def test_a_port_in_use_is_refused():
+    other = socket.create_server(("127.0.0.1", 0))
+    with other, pytest.raises(al.InvalidArgument, match="free at"):
+        explore.serve(port=other.getsockname()[1], browser=False)
 
 
 def test_the_page_is_served_here_alone_unless_asked_for():

@@ -88,7 +88,19 @@ def test_points_that_are_none(pointwise, wrong):
         explore.overlaps_view(task, student, **wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"omega": 0.0}, {"omega": 0.5}, {"mu": -1}])
+@pytest.mark.parametrize("wrong", [{"omega": 1e-5}, {"omega": 0.5}, {"mu": -1}])
 def test_heads_that_are_none(wrong):
     with pytest.raises(al.InvalidArgument, match=next(iter(wrong))):
         explore.heads_view(al.InContextRegression(3, 20), **wrong)
+
+
+def test_tasks_without_a_view_are_refused_at_once():
+    for task in (None, al.InContextRegression(3, 20, covariance=np.diag([1.0, 2.0, 3.0]))):
+        with pytest.raises(al.InvalidArgument, match="isotropic"):
+            explore.heads_view(task)
+    with pytest.raises(al.InvalidArgument, match="length"):
+        explore.heads_view(al.InContextRegression(3, 1))
+    with pytest.raises(al.InvalidArgument, match="fewer than 4"):
+        explore.overlaps_view(al.SingleLocation(2, 10), al.PointwiseAttention("erf", 0.1))
+    with pytest.raises(al.InvalidArgument, match="length"):
+        explore.overlaps_view(al.SingleLocation(20, 1), al.SoftmaxAttention(0.5))

@@ -1,6 +1,9 @@
 """When two functions are the same one: what a directory was filled by is not mistaken."""
 
+import collections
+import dataclasses
 import functools
+import itertools
 import subprocess
 import sys
 
@@ -48,8 +51,67 @@ def with_default(a):
     return call
 
 
+def memoised(function):
+    known = {}
+
+    @functools.wraps(function)
+    def call(x):
+        if x not in known:
+            known[x] = function(x)
+        return known[x]
+
+    return call
+
+
+def stateless(text):
+    """A class without state, made anew with another body."""
+    scope = {"__name__": "made"}
+    exec(f"class Model:\n    def __call__(self, x):\n        return {text}", scope)
+    return scope["Model"]()
+
+
+def inherited(text):
+    scope = {"__name__": "made"}
+    exec(f"class Base:\n    factor = 1\n    def __call__(self, x):\n        return {text}", scope)
+    exec("class Model(Base):\n    def __init__(self):\n        self.a = 1", scope)
+    return scope["Model"]()
+
+
+def with_property(text):
+    scope = {"__name__": "made"}
+    exec(f"class Model:\n    @property\n    def a(self):\n        return {text}", scope)
+    exec("class Other(Model):\n    @staticmethod\n    def b(x):\n        return x", scope)
+    return scope["Other"]()
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    function: object
+    factor: object
+
+    def __call__(self, x):
+        return self.function(x) * self.factor
+
+
+def tabled(last):
+    def look(x, table=[(i, i) for i in range(20_000)] + [last]):
+        return table[x][1]
+
+    return look
+
+
 def pairs():
     import jax
+
+    yield stateless("x * 2"), stateless("x * 1000")
+    yield inherited("x * 2"), inherited("x * 1000")
+    yield with_property("1"), with_property("2")
+    yield Slotted(other, 1), Slotted(other, 2)
+    yield Slotted(lambda x: x, 1), Slotted(lambda x: x + 1, 1)
+    yield tabled((0, 1)), tabled((0, -5))
+    yield make(collections.deque([1])), make(collections.deque([2]))
+    yield make(np.array([1, "a"], object)), make(np.array([1, "b"], object))
+    yield memoised(other), memoised(make(1))
 
     yield make(1), make(2)
     yield make(np.arange(3.0)), make(np.arange(3.0) + 1)
@@ -82,14 +144,64 @@ def test_functions_that_differ_are_told_apart_and_the_same_is_the_same(pair):
     assert [left, right] == [identity_of(function) for function in pair]
 
 
+def test_what_is_remembered_is_no_part_of_it():
+    class Cached:
+        @functools.cached_property
+        def table(self):
+            return [1, 2]
+
+        def __call__(self, x):
+            return self.table[x]
+
+    @functools.cache
+    def cached(x):
+        return x
+
+    @functools.singledispatch
+    def dispatched(x):
+        return x
+
+    for function in (memoised(other), Cached(), cached, make(dispatched)):
+        before = identity_of(function)
+        (dispatched if "make" in repr(function) else function)(1)
+        assert identity_of(function) == before
+
+
+def test_what_refers_to_itself_or_lies_deep_is_read():
+    class Node:
+        def __init__(self):
+            self.others = set()
+
+        def __call__(self, x):
+            return x
+
+        def __getattr__(self, name):
+            raise RuntimeError(name) if name == "__wrapped__" else AttributeError(name)
+
+    left, right = Node(), Node()
+    left.others.add(right), right.others.add(left)
+    assert len(identity_of(left)) == 16
+    deep = []
+    for _ in range(5000):
+        deep = [deep]
+    assert identity_of(make(deep)) == identity_of(make(deep))
+    many = [Node() for _ in range(40)]
+    for one, following in itertools.pairwise(many):
+        one.others |= {following, (following,)}
+    assert len(identity_of(many[0])) == 16  # at once
+
+
 def test_the_digest_is_the_same_in_another_process(tmp_path):
     text = (
-        "import numpy as np\n\n\ndef make(a):\n    return lambda x, b={'k', 'l', 'm'}: (a, x, b)\n"
+        "import collections\nimport numpy as np\nimport scipy.stats\n\n\ndef make(a):\n"
+        "    return lambda x, b={'k', 'l', 'm'}: (a, x, b)\n"
     )
     (tmp_path / "made.py").write_text(text)
     code = (
         "from made import make, np; from attnlab.sweeps.identity import identity_of;"
-        "print(identity_of(make({'x', 'y', 'z'})), identity_of(make(np.arange(3))))"
+        "from made import collections, scipy;"
+        "print(*(identity_of(make(a)) for a in ({'x', 'y', 'z'}, np.arange(3), scipy.stats.norm,"
+        " collections.deque([{'x', 'y', 'z'}]), np.array([{'x', 'y'}], object))))"
     )
     found = [
         subprocess.run(

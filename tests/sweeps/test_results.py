@@ -38,6 +38,7 @@ def values(*given):
         ((BIG, 2**62 + 1, -BIG), (BIG, 2**62 + 1, -BIG), "i8"),
         ((2**64 - 1, 2**63, 3), (2**64 - 1, 2**63, 3), "u8"),
         ((True, False, True), (True, False, True), "b1"),
+        (([2**63, 1], [2, 3], [4, 5]), ([2**63, 1], [2, 3], [4, 5]), "u8"),
         ((np.float32(0.1), 1, 2), (np.float32(0.1), 1, 2), "f8"),
         (("é" * 200, "b", ""), ("é" * 200, "b", ""), "U200"),
         (("a" * 70, 0.1 + 0.2, 10**17), ("a" * 70, repr(0.1 + 0.2), str(10**17)), "U70"),
@@ -86,6 +87,8 @@ def test_whole_numbers_that_have_to_be_rounded_are_told(tmp_path):
         (None, "numbers"),
         ([2**63 + 1, -1], "2^53"),
         ([BIG, 0.5], "2^53"),
+        ([np.int64(BIG), 0.5], "2^53"),
+        (np.ma.masked_array(1j), "numbers"),
         (["a\0", "b"], "without NUL"),
         (np.array(["a\0"], object), "without NUL"),
         (np.zeros((1,) * 9), "at most 8"),
@@ -219,6 +222,8 @@ def test_masked_values_are_missing(tmp_path):
     dataset = swept(values(masked, [1, 2], np.ma.masked_array([3, 4], [1, 0])), tmp_path)
     np.testing.assert_array_equal(dataset.value, [[1, np.nan], [1, 2], [np.nan, 4]])
     assert np.isnan(swept(values(np.ma.masked, 1.0, 2.0), tmp_path / "one").value[0])
+    whole = swept(values(*(np.ma.masked_array([2**60 + k]) for k in range(3))), tmp_path / "whole")
+    assert whole.value.values.ravel().tolist() == [2**60, 2**60 + 1, 2**60 + 2]
 
 
 def test_calls_for_many_points_give_what_single_ones_do():
@@ -300,7 +305,28 @@ def test_a_label_that_is_a_dimension_elsewhere(tmp_path):
     assert dataset.result_q.item() == 5
 
 
+def test_attributes_are_those_that_points_have_alike(tmp_path):
+    import xarray as xr
+
+    def point(x):
+        attrs = {"units": "m", "scale": x, "large": 2**64, "rounded": "to 3 digits"}
+        return xr.DataArray(1.0 * x, name="q", attrs=attrs | {"one": np.float32(0.5)})
+
+    for batch in (1, 3):
+        dataset = swept(point, tmp_path / f"{batch}", batch=batch)
+        assert dataset.q.attrs == {"units": "m", "rounded": "to 3 digits", "one": 0.5}
+
+    def attributes(x):
+        return xr.Dataset({"a": 1.0}, attrs={"n": np.int64(x), "b": np.bool_(x), "big": 2**70})
+
+    counted = swept(attributes, tmp_path / "counted", grid={"x": [0, 1]}, variables=["n", "b"])
+    assert counted.n.values.tolist() == [0, 1]
+    assert counted.b.values.tolist() == [False, True]
+
+
 def test_nothing_is_a_number_that_no_point_gave(tmp_path):
+    unsigned = swept(values(2**64 - 1, ValueError(), 7), tmp_path / "unsigned")
+    assert unsigned.value.values.tolist() == [2**64 - 1, 2**64 - 2, 7]
     dataset = swept(values(-(2**63), ValueError(), 7), tmp_path)
     assert dataset.value.attrs["nothing"] == str(2**63 - 1)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .._core.errors import InvalidArgument
 from .console import columns, output, say
 
 if TYPE_CHECKING:
@@ -35,11 +37,20 @@ def list_(
     elif id in known:
         _paper(console, known[id])
     else:  # an experiment and a claim may have one id
-        claims = [claim for claim in registry.all_claims() if claim.key == id]
+        every = registry.all_claims()
+        claims = [claim for claim in every if claim.key == id]
         for claim in claims:
             _claim(console, claim)
         if not claims or id in {experiment.id for experiment in papers.all_experiments()}:
-            _experiment(console, papers.find_experiment(id))
+            try:
+                found = papers.find_experiment(id)
+            except InvalidArgument as error:
+                near = difflib.get_close_matches(
+                    id, [claim.key for claim in every], n=3, cutoff=0.6
+                )
+                hint = f"; claims near it: {', '.join(near)}" if near else ""
+                raise InvalidArgument("ID", id, f"{error.allowed}{hint}") from None
+            _experiment(console, found)
 
 
 def cite(

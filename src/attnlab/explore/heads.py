@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.errors import check_real
+from .._core.errors import InvalidArgument, check_integer, check_real
 from .view import View, number
 
 if TYPE_CHECKING:
     from ..tasks import InContextRegression
 
 _CELLS = 60
+_LEAST = 1e-3  # of ω: below, the difference of two risks has no digits left
 _LARGEST = 0.3  # of ω: the map reaches twice as far, where larger scores would take minutes
 _TOGETHER = 8  # risks computed at once
 
@@ -21,15 +22,21 @@ _TOGETHER = 8  # risks computed at once
 def heads_view(task: InContextRegression, *, omega: float = 0.13, mu: float = 3.4) -> View:
     """The risk of the heads `(ω, -ω)`, `(μ, -μ)` around this point, and how it compares.
 
-    **Arguments:** an isotropic `task`; `omega` in (0, 0.3], `mu` > 0.
+    **Arguments:** an isotropic `task` of two tokens or more; `omega` in [0.001, 0.3], `mu` > 0.
 
     Raises `InvalidArgument`. Source: Section 4 of he2025; `docs/theory/in-context-loss`.
     """
     from ..estimators import bayes_risk, gradient_descent_risk, optimal_step
     from ..students import KernelHeads
+    from ..tasks import InContextRegression
     from ..theory import approximate_risk, population_risk
 
-    omega = check_real("omega", omega, low=0.0, low_open=True, high=_LARGEST)
+    if not isinstance(task, InContextRegression) or task.covariance is not None:
+        raise InvalidArgument("task", task, "an isotropic InContextRegression")
+    if task.supports is not None:
+        raise InvalidArgument("task", task, "one of a single task")
+    check_integer("length", task.length, minimum=2)
+    omega = check_real("omega", omega, low=_LEAST, high=_LARGEST)
     mu = check_real("mu", mu, low=0.0, low_open=True, high=1e6)
     cells = (np.arange(_CELLS) + 0.5) / _CELLS
     across, up = 2 * omega * cells, 2 * mu * cells

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.errors import check_integer, check_real
+from .._core.errors import InvalidArgument, check_integer, check_real
 from .view import View, number
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ def overlaps_view(
     steps = check_integer("steps", steps, minimum=1, maximum=_MOST_STEPS)
     seed = check_integer("seed", seed, minimum=0, maximum=2**32 - 1)
     risk = population_risk(task, student)
+    if starts and task.dim < 4:
+        raise InvalidArgument("starts", starts, "0 where there are fewer than 4 dimensions")
+    if hasattr(risk, "attention") and task.length is not None and task.length < 2:
+        raise InvalidArgument("length", task.length, "2 or more for softmax attention")
     edge = np.linspace(-1.0, 1.0, _CELLS)
     across, up = np.meshgrid(edge, edge)
     surface = np.asarray(risk(Overlaps(across, up)))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -35,11 +38,20 @@ def serve(*, port: int = 2718, host: str = "127.0.0.1", browser: bool = True) ->
     if importlib.util.find_spec("marimo") is None:
         allowed = 'installed for this command: pip install "attnlab[explore]" brings it'
         raise InvalidArgument("marimo", None, allowed)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            allowed = f"free at {host} ({error.strerror or error})"
+            raise InvalidArgument("port", port, allowed) from None
     prefer_quick_compilation()
     arguments = command(port=port, host=host, browser=browser)
     with subprocess.Popen(arguments, env=dict(os.environ)) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:  # the server gets it too, and ends by itself
-                continue
+        before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+        try:
+            while True:
+                with contextlib.suppress(KeyboardInterrupt):  # the server gets it too, and ends
+                    return process.wait()
+        finally:
+            signal.signal(signal.SIGTERM, before)

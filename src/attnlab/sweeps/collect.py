@@ -17,6 +17,7 @@ from .variables import TEXT, Variable
 if TYPE_CHECKING:
     import xarray
 
+ROUNDED = "whole numbers beyond 2^53, beside numbers that are not whole"
 Read = Callable[[int], BatchRecord | None]
 
 
@@ -53,9 +54,7 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
             continue
         arrays[name] = variable.array(plan.size, sizes)
         if variable.is_rounded:
-            variable.attrs["rounded"] = (
-                "whole numbers beyond 2^53, beside numbers that are not whole"
-            )
+            variable.attrs["rounded"] = ROUNDED
     for number in numbers:
         record = read(number)
         if record is None:
@@ -141,7 +140,7 @@ def _survey(
                 failed += [(int(points[p]), wrong) for p in part.positions]
                 continue
             for name, column in part.columns.items():
-                found.setdefault(name, Variable(column)).add(column.values)
+                found.setdefault(name, Variable(column)).add(column)
     return found, failed
 
 

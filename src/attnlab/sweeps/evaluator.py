@@ -121,7 +121,8 @@ class Evaluator:
             if kind == "end":
                 return self._lost()
             if kind == "refused":
-                raise InvalidArgument("target", request["name"], f"what workers can load ({value})")
+                target = pickle.loads(request["description"])["target"]
+                raise InvalidArgument("target", target, f"what workers can load ({value})")
             if kind == "done":
                 record.seconds += value
                 return None

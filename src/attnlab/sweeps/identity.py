@@ -1,8 +1,9 @@
 """What a function computes, as a digest: to notice that a directory was filled by another one.
 
 Compared are the code of the function and everything it brings along: its defaults, what it closes
-over, the arguments of a partial, the state of an object that is called, the function below a
-decorator. What it calls by name is not, and neither is what cannot be pickled.
+over, the arguments of a partial, the class and the state of an object that is called, the function
+below a decorator. What it calls by name is not, nor what a decorator remembers (a cache), nor what
+has no state that can be read (a lock).
 """
 
 from __future__ import annotations
@@ -10,20 +11,26 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import pickle
+import sys
 import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-_MOST = 10_000  # things that are looked at
-_PLAIN = (bool, int, float, complex, str, bytes)
+_MOST = 1_000_000  # things that are looked at
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+# classes from here are named, not read: their versions are compared elsewhere
+_LIBRARIES = sys.stdlib_module_names | {"numpy", "scipy", "jax", "jaxlib", "equinox", "xarray"}
 
 
 def identity_of(function: Any) -> str:
     """The digest, 16 hexadecimal digits: the same in every process."""
-    return _digest(_Reader().parts(function))[:16]
+    try:
+        found = _Reader().parts(function)
+    except RecursionError:  # too deep: the code alone
+        found = _Reader().parts(getattr(function, "__code__", _name(function)))
+    return _digest(found)[:16]
 
 
 def _digest(parts: Any) -> str:
@@ -37,7 +44,7 @@ class _Reader:
         self._seen: dict[int, tuple[int, Any]] = {}  # with the thing, so that its id stays its own
 
     def parts(self, value: Any) -> Any:
-        if value is None or type(value) in _PLAIN:
+        if type(value) in _PLAIN:
             return type(value).__name__, repr(value)
         if id(value) in self._seen:
             return "again", self._seen[id(value)][0]
@@ -56,45 +63,123 @@ class _Reader:
         if isinstance(value, types.MethodType):
             return "method", below(value.__func__), below(value.__self__)
         if isinstance(value, types.FunctionType):
-            cells = tuple(self._cell(cell) for cell in value.__closure__ or ())
-            defaults = below(value.__defaults__), below(value.__kwdefaults__)
-            return "function", below(value.__code__), defaults, cells
+            return self._function(value)
         if isinstance(value, tuple | list):
-            return type(value).__name__, tuple(below(item) for item in value)
+            return type(value).__name__, self._items(value)
         if isinstance(value, set | frozenset):
-            # in no order, so that each is looked at on its own
-            return type(value).__name__, tuple(sorted(_digest(_Reader().parts(x)) for x in value))
-        if isinstance(value, Mapping):
+            return type(value).__name__, tuple(sorted(_in_no_order(item) for item in value))
+        if isinstance(value, dict | types.MappingProxyType):
             return "mapping", tuple((below(name), below(item)) for name, item in value.items())
         if isinstance(value, type):
-            own = [v for v in vars(value).values() if isinstance(v, types.FunctionType)]
-            return "class", _name(value), tuple(below(item) for item in own)
-        return type(value).__qualname__, _name(value), self._wrapped(value), self._state(value)
+            return self._class(value)
+        if isinstance(value, types.ModuleType):
+            return "module", value.__name__
+        return self._object(value)
 
-    def _cell(self, cell: Any) -> Any:
+    def _items(self, value: Any) -> Any:
+        if all(type(item) in _PLAIN for item in value):  # there may be many
+            return _digest(list(value))
+        return tuple(self.parts(item) for item in value)
+
+    def _function(self, value: types.FunctionType) -> Any:
+        # a decorator may keep a memory, which is no part of what is computed
+        decorated = hasattr(value, "__wrapped__") or "<locals>" not in value.__qualname__
+        cells = tuple(self._cell(cell, decorated) for cell in value.__closure__ or ())
+        defaults = self.parts(value.__defaults__), self.parts(value.__kwdefaults__)
+        return "function", self.parts(value.__code__), defaults, cells
+
+    def _cell(self, cell: Any, decorated: bool) -> Any:
         try:
-            return self.parts(cell.cell_contents)
+            found = cell.cell_contents
         except ValueError:  # not filled yet
             return "empty"
+        memory = isinstance(found, dict | list | set)
+        return type(found).__name__ if decorated and memory else self.parts(found)
 
-    def _wrapped(self, value: Any) -> Any:
-        found = inspect.getattr_static(value, "__wrapped__", None)
-        if found is None:
-            return None
-        return self.parts(getattr(value, "__wrapped__", None))  # of compiled functions
+    def _class(self, value: type) -> Any:
+        own = []
+        for base in value.__mro__:
+            if base.__module__.partition(".")[0] in _LIBRARIES:
+                continue
+            for name, member in vars(base).items():
+                if isinstance(member, property):
+                    own += [name, *(self.parts(f) for f in (member.fget, member.fset))]
+                elif isinstance(member, staticmethod | classmethod):
+                    own += [name, self.parts(member.__func__)]
+                elif isinstance(member, functools.cached_property):
+                    own += [name, self.parts(member.func)]
+                elif isinstance(member, types.FunctionType):
+                    own += [name, self.parts(member)]
+                elif type(member) in _PLAIN and not name.startswith("__"):
+                    own += [name, repr(member)]
+        return "class", _name(value), tuple(own)
+
+    def _object(self, value: Any) -> Any:
+        kind = type(value)
+        if kind.__module__ in ("weakref", "_weakref", "_weakrefset"):
+            return _name(kind)  # who is alive is no part of it
+        if kind.__module__.startswith("numpy.random"):
+            return _name(kind)  # nor how often somebody has drawn
+        if isinstance(value, np.ndarray | np.generic) or _is_jax_array(value):
+            return _name(kind), self._array(value)
+        wrapped = inspect.getattr_static(value, "__wrapped__", None)
+        inner = None if wrapped is None else self.parts(getattr(value, "__wrapped__", None))
+        if wrapped is not None and kind.__module__.partition(".")[0] in ("functools", "jaxlib"):
+            return _name(kind), inner  # its memory apart
+        return _name(kind), _name(value), inner, self.parts(kind), self._state(value)
+
+    def _array(self, value: Any) -> Any:
+        array = np.asarray(value)
+        if array.dtype.hasobject:
+            return array.shape, self._items(array.ravel().tolist())
+        return array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).hexdigest()
 
     def _state(self, value: Any) -> Any:
         state = getattr(value, "__dict__", None)
-        whole = isinstance(value, np.ndarray | np.generic | np.ufunc | types.ModuleType)
-        if state and not whole and not type(value).__module__.startswith("jaxlib"):
-            inside = {name: item for name, item in state.items() if name != "__wrapped__"}
-            return self.parts(type(value)), self.parts(inside)
+        library = type(value).__module__.partition(".")[0] in _LIBRARIES
+        if isinstance(state, Mapping) and (state or not library):  # compiled ones keep it elsewhere
+            remembered = {
+                name
+                for base in type(value).__mro__
+                for name, member in vars(base).items()
+                if isinstance(member, functools.cached_property)
+            }
+            kept = {n: x for n, x in state.items() if n not in {*remembered, "__wrapped__"}}
+            return self.parts(kept)
         try:
-            return hashlib.sha256(pickle.dumps(value, protocol=4)).hexdigest()
+            reduced = value.__reduce_ex__(4)
         except Exception:
             return "not compared"
+        if isinstance(reduced, str):
+            return reduced
+        arguments, state, items, pairs = (*reduced[1:], None, None, None)[:4]
+        inside = [arguments, state, *(list(each) for each in (items, pairs) if each is not None)]
+        return tuple(self.parts(part) for part in inside)
+
+
+def _in_no_order(value: Any) -> str:
+    """A text for an item of a set, by which items can be put in an order."""
+    if isinstance(value, tuple):
+        return f"({','.join(map(_in_no_order, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{','.join(sorted(map(_in_no_order, value)))}}}"
+    return repr(value) if type(value) in _PLAIN else _name(value) + _name(type(value))
+
+
+def _is_jax_array(value: Any) -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(value, jax.Array) and not _is_key(jax, value)
+
+
+def _is_key(jax: Any, value: Any) -> bool:
+    return jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def _name(value: Any) -> str:
-    names = (getattr(value, name, "") for name in ("__module__", "__qualname__", "__name__"))
-    return ".".join(str(name) for name in names)
+    found = []
+    for name in ("__module__", "__qualname__", "__name__"):
+        try:
+            found.append(str(getattr(value, name, "")))
+        except Exception:  # of a foreign __getattr__
+            found.append("")
+    return ".".join(found)

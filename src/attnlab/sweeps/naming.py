@@ -81,6 +81,8 @@ def is_attribute(name: object, value: object) -> bool:
     if name in _CODING or name in _OF_HDF5:
         return False
     dated = name == "units" and " since " in str(value)  # would be read as dates
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return False
     return isinstance(value, str | bool | int | float) and not dated
 
 

@@ -114,6 +114,11 @@ def pair_of(entry: Any) -> tuple[Any, Any]:
     return None, entry
 
 
+def common(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes that two have alike."""
+    return {name: value for name, value in left.items() if right.get(name) == value}
+
+
 def merged(parts: Iterable[Part]) -> list[Part]:
     """Parts of one layout stacked into one, in the order of positions."""
     groups: dict[Any, list[Part]] = {}
@@ -203,13 +208,18 @@ def _dataset_columns(value: Any, keep: Sequence[str] | None) -> Iterable[tuple[s
                 raise
             continue  # the label of something else, perhaps
         dims = _dims(str(name), variable.dims, array.ndim)
-        attrs = {k: v for k, v in variable.attrs.items() if is_attribute(k, v)}
+        found = {k: _unwrapped(v) for k, v in variable.attrs.items()}
+        attrs = {k: v for k, v in found.items() if is_attribute(k, v)}
         attrs = {k: plain_text(v) if isinstance(v, str) else v for k, v in attrs.items()}
         yield check_result(name), Column(dims, array[None], attrs, coordinate)
     for name, number in value.attrs.items():  # results of one number are often kept there
         wanted = name in keep if keep is not None else name not in value.variables
-        if wanted and isinstance(number, bool | int | float):
+        if wanted and isinstance(_unwrapped(number), bool | int | float):
             yield check_result(name), Column((), _array(str(name), number)[None])
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _dims(name: str, given: Any, rank: int) -> tuple[str, ...]:
@@ -228,7 +238,8 @@ def _array(name: str, value: Any) -> np.ndarray:
     allowed = "numbers of at most 64 bits, booleans or text, or arrays of them"
     try:
         if isinstance(value, np.ma.MaskedArray):
-            value = np.ma.filled(value.astype(np.float64), np.nan)
+            real = np.ma.is_masked(value) and value.dtype.kind in "biuf"
+            value = np.ma.filled(value.astype(np.float64), np.nan) if real else value.data
         array = np.array(value)
         listed = isinstance(value, list | tuple) or array.dtype == object
         items = np.array(value, object).ravel().tolist() if listed else []
@@ -239,7 +250,11 @@ def _array(name: str, value: Any) -> np.ndarray:
     wide = array.dtype.itemsize > 8 and array.dtype.kind != "U"
     if array.dtype.kind not in _KINDS or wide:
         raise InvalidArgument(f"result {name}", value, allowed)
-    if array.dtype.kind == "f" and any(isinstance(x, int) and abs(x) > _EXACT for x in items):
+    whole = [isinstance(item, int | np.integer) for item in items]
+    if array.dtype.kind == "f" and whole and all(whole) and 0 <= min(items) <= max(items) < 2**64:
+        array = np.array(value, np.uint64)
+    large = any(w and abs(int(x)) > _EXACT for w, x in zip(whole, items, strict=True))
+    if array.dtype.kind == "f" and large:
         allowed = "whole numbers that float64 holds (to 2^53) where others are not whole"
         raise InvalidArgument(f"result {name}", value, allowed)
     if array.dtype.kind == "U":
@@ -286,5 +301,8 @@ def _stacked(group: list[Part]) -> Part:
         values = first.values
         if len(group) > 1:
             values = np.concatenate([part.columns[name].values for part in group])
-        columns[name] = Column(first.dims, values[order], first.attrs, first.coordinate)
+        attrs = dict(first.attrs)
+        for part in group[1:]:
+            attrs = common(attrs, part.columns[name].attrs)
+        columns[name] = Column(first.dims, values[order], attrs, first.coordinate)
     return Part(tuple(positions[order].tolist()), columns)

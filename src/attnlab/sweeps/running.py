@@ -21,7 +21,7 @@ from .._core.interrupt import RunInterrupted
 from .._core.progress import current_progress
 from . import cluster
 from .axes import Plan
-from .collect import assemble
+from .collect import ROUNDED, assemble
 from .directory import RESULT, Directory
 from .evaluator import Evaluator, run_here
 from .parts import OK, decode
@@ -242,9 +242,9 @@ def _tell(dataset: xarray.Dataset, lost: int) -> None:
     """Warns, now that the result is kept."""
     told = [f"{lost} batches were lost with their workers and are missing; {_KEPT_HINT}"][:lost]
     told += [
-        f"result {name}: {variable.attrs['rounded']}, were rounded"
+        f"result {name}: {ROUNDED}, were rounded"
         for name, variable in dataset.variables.items()
-        if "rounded" in variable.attrs
+        if variable.attrs.get("rounded") == ROUNDED
     ]
     for text in told:
         warnings.warn(text, RuntimeWarning, stacklevel=3)

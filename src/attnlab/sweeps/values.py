@@ -86,7 +86,7 @@ def _range(name: str, given: dict[str, Any]) -> Any:
 
 def _steps(name: str, numbers: Sequence[Any]) -> list[Any]:
     """From the first, in steps, up to the end, which is not among them."""
-    first, end, step = (*numbers, 1)[:3]
+    first, end, step = (x.item() if isinstance(x, np.generic) else x for x in (*numbers, 1)[:3])
     if all(isinstance(x, int) and not isinstance(x, bool) for x in (first, end, step)):
         if step == 0 or (end - first) // step > LONGEST:
             raise InvalidArgument(name, list(numbers), "of a step that ends it")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .parts import Column
+from .parts import Column, common
 
 TEXT = np.dtype(object)  # of results: as long as they are, and as they are read back
 _EXACT = 2**53  # up to here a float64 holds every whole number
@@ -23,15 +23,19 @@ class Variable:
         self.first: np.ndarray | None = None
         self._same = True
         self._least, self._most = 0, 0  # of whole numbers
+        self._used: set[int] = set()  # of the numbers that could stand for nothing
 
-    def add(self, values: np.ndarray) -> None:
+    def add(self, column: Column) -> None:
         """Takes note of the values at some points, the first axis."""
+        values = column.values
+        self.attrs = common(self.attrs, column.attrs)
         self.types.add(values.dtype)
         self.sizes.add(values.shape[1:])
         self.count += len(values)
         if values.size and values.dtype.kind in "iu":
             self._least = min(self._least, int(values.min()))
             self._most = max(self._most, int(values.max()))
+            self._used |= {end for end in _ends(values.dtype) if (values == end).any()}
         if self.coordinate and self._same:
             self.first = values[0] if self.first is None else self.first
             alike = [_alike(value, self.first) for value in values]
@@ -62,8 +66,7 @@ class Variable:
             kind = np.dtype(np.float64)
         if kind.kind == "f":
             return np.full(shape, np.nan, kind)
-        ends = np.iinfo(kind)
-        nothing = ends.max if ends.min == 0 or self._least == ends.min else ends.min
+        nothing = next(end for end in (*_ends(kind), 0) if end not in self._used)
         self.attrs["nothing"] = str(nothing)
         return np.full(shape, nothing, kind)
 
@@ -80,6 +83,12 @@ class Variable:
         if kind.kind == "f" and whole and (self._most < 2**63 or self._least >= 0):
             return np.dtype(np.int64 if self._most < 2**63 else np.uint64)
         return kind
+
+
+def _ends(kind: np.dtype) -> tuple[int, ...]:
+    """Numbers of this type that hardly any point gives, the first choice first."""
+    low, high = int(np.iinfo(kind).min), int(np.iinfo(kind).max)
+    return (high, high - 1, high - 2, high // 2) if low == 0 else (low, high, low + 1, high - 1)
 
 
 def _alike(value: np.ndarray, first: np.ndarray) -> bool:
