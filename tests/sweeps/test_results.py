@@ -283,7 +283,9 @@ def test_numbers_beside_the_variables_are_results(tmp_path):
     import xarray as xr
 
     def point(x):
-        return xr.Dataset({"y": ("k", [x, 2])}, attrs={"best": x / 3, "note": "text", "y": 5})
+        return xr.Dataset(
+            {"y": ("k", [x, 2])}, attrs={"best": x / 3, "note": "text", "y": 5, "x": x}
+        )
 
     dataset = swept(point, tmp_path)
     np.testing.assert_array_equal(dataset.best, np.array([0, 1, 2]) / 3)

@@ -168,6 +168,10 @@ def test_an_experiment_is_swept_over_its_settings():
     assert dataset.excess_risk.dims == ("token_std", "length", "dim")
     assert set(dataset.data_vars) == {"excess_risk", "status"}
     assert dataset.length.values.tolist() == [2, 10]
+    every = al.sweep(
+        "marion2025/oracle-risk", settings=settings, grid={"token_std": [0.5]}, workers=0
+    )
+    assert "result_token_std" not in every  # its datasets repeat the setting
     experiment = find_experiment("marion2025/oracle-risk")
     alone = experiment.compute(experiment.configure("quick", settings | {"token_std": 0.7}))
     np.testing.assert_array_equal(dataset.excess_risk.sel(token_std=0.7), alone.excess_risk)

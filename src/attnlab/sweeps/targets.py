@@ -21,7 +21,8 @@ from .differences import differences
 from .functions import KEY, is_imported, pickled, resolve_with, takes_key
 from .identity import identity_of
 from .naming import plain_text
-from .parts import FAILED, Part, batch_part, pair_of, part_of
+from .parts import FAILED, Part
+from .results import batch_part, pair_of, part_of
 from .specification import Specification, array_type, assigned
 from .versions import versions
 
@@ -122,11 +123,12 @@ class Target:
             experiment = find_experiment(self.target)
             config = experiment.configure(self.options["preset"], settings)
             value: Any = experiment.compute(config)
+            settings = config.model_dump()
         else:
             if takes_key(self.function, settings):
                 settings[KEY] = point_key(self.options["seed"], settings)
             value = self.function(**settings)
-        return part_of(position, value, keep, select)
+        return part_of(position, value, keep, select, settings)
 
     def _halving(
         self, call: Any, columns: Mapping[str, Any], positions: list[int], tell: Tell
