@@ -81,8 +81,7 @@ def assemble(specification: Specification, read: Read, numbers: Iterable[int]) -
     for point, _ in failures:
         if status[point] == OK:
             status[point] = FAILED
-    for name, texts in _told(failures, plan).items():
-        data[name] = texts
+    data |= _told(failures, plan)
     flags = {
         "flag_values": np.array(list(MEANINGS), np.int8),
         "flag_meanings": " ".join(MEANINGS.values()),

@@ -99,7 +99,7 @@ class _Reader:
     def _class(self, value: type) -> Any:
         own = []
         for base in value.__mro__:
-            if base.__module__.partition(".")[0] in _LIBRARIES:
+            if _root(base) in _LIBRARIES:
                 continue
             for name, member in vars(base).items():
                 if isinstance(member, property):
@@ -124,7 +124,7 @@ class _Reader:
             return _name(kind), self._array(value)
         wrapped = inspect.getattr_static(value, "__wrapped__", None)
         inner = None if wrapped is None else self.parts(getattr(value, "__wrapped__", None))
-        if wrapped is not None and kind.__module__.partition(".")[0] in ("functools", "jaxlib"):
+        if wrapped is not None and _root(kind) in ("functools", "jaxlib"):
             return _name(kind), inner  # its memory apart
         return _name(kind), _name(value), inner, self.parts(kind), self._state(value)
 
@@ -136,8 +136,9 @@ class _Reader:
 
     def _state(self, value: Any) -> Any:
         state = getattr(value, "__dict__", None)
-        library = type(value).__module__.partition(".")[0] in _LIBRARIES
-        if isinstance(state, Mapping) and (state or not library):  # compiled ones keep it elsewhere
+        # compiled ones keep theirs elsewhere
+        compiled = not state and _root(type(value)) in _LIBRARIES
+        if isinstance(state, Mapping) and not compiled:
             remembered = {
                 name
                 for base in type(value).__mro__
@@ -173,6 +174,10 @@ def _is_jax_array(value: Any) -> bool:
 
 def _is_key(jax: Any, value: Any) -> bool:
     return jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def _root(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
 
 
 def _name(value: Any) -> str:

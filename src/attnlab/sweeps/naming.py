@@ -81,9 +81,14 @@ def is_attribute(name: object, value: object) -> bool:
     if name in _CODING or name in _OF_HDF5:
         return False
     dated = name == "units" and " since " in str(value)  # would be read as dates
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not fits(value):
         return False
     return isinstance(value, str | bool | int | float) and not dated
+
+
+def fits(number: int) -> bool:
+    """Whether a signed integer of 64 bits holds the number."""
+    return -(2**63) <= number < 2**63
 
 
 def is_plain_text(text: str) -> bool:

@@ -71,10 +71,10 @@ def kept(given: Mapping[str, Any]) -> dict[str, Any]:
         dim: check_integer(f"select.{dim}", at, minimum=-limit, maximum=limit)
         for dim, at in mapping("select", given.get("select")).items()
     }
-    kept = None if variables is None else names_in("variables", variables)
-    if kept == []:
-        raise InvalidArgument("variables", kept, "at least one name, or left out for all results")
-    return {"variables": kept, "select": select}
+    names = None if variables is None else names_in("variables", variables)
+    if names == []:
+        raise InvalidArgument("variables", names, "at least one name, or left out for all results")
+    return {"variables": names, "select": select}
 
 
 def mapping(name: str, value: Any) -> dict[str, Any]:

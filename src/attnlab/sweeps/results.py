@@ -10,10 +10,10 @@ import numpy as np
 from .._core.errors import InvalidArgument
 from .naming import check_result, is_attribute, is_plain_text, plain_text
 from .parts import Column, Part
+from .values import EXACT
 
 _KINDS = "biufU"
 _MOST_DIMS = 8  # of a result's own
-_EXACT = 2**53  # up to here a float64 holds every whole number
 
 
 def part_of(
@@ -41,8 +41,8 @@ def batch_part(positions: tuple[int, ...], value: Any, keep: Sequence[str] | Non
         if keep is not None and name not in keep:
             continue
         dims, array = pair_of(entry)
-        if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array
-            dims, array = entry.dims[1:], entry.values
+        if hasattr(entry, "dims"):  # a labelled array names the axis of the points too
+            dims = dims[1:]
         if isinstance(array, list | tuple) and any(np.ndim(item) for item in array):
             allowed = (
                 "an array, or a mapping of names to arrays (a list may be of points or results)"
@@ -57,7 +57,9 @@ def batch_part(positions: tuple[int, ...], value: Any, keep: Sequence[str] | Non
 
 
 def pair_of(entry: Any) -> tuple[Any, Any]:
-    """`(dims, array)`; dims None where only values are given."""
+    """`(dims, array)` of a pair or a labelled array; dims None where only values are given."""
+    if hasattr(entry, "dims") and hasattr(entry, "data"):
+        return tuple(entry.dims), entry.data
     if isinstance(entry, tuple) and len(entry) == 2:
         dims = entry[0]
         several = isinstance(dims, list | tuple) and all(isinstance(dim, str) for dim in dims)
@@ -84,8 +86,6 @@ def _columns(
     for name, entry in (value if isinstance(value, Mapping) else {"value": value}).items():
         if keep is not None and name not in keep:
             continue
-        if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array in a mapping
-            entry = (tuple(entry.dims), entry.values)
         given, array = pair_of(entry)
         array = _array(str(name), array)
         yield check_result(name), Column(_dims(str(name), given, array.ndim), array[None])
@@ -152,14 +152,13 @@ def _array(name: str, value: Any) -> np.ndarray:
     whole = [isinstance(item, int | np.integer) for item in items]
     if array.dtype.kind == "f" and whole and all(whole) and 0 <= min(items) <= max(items) < 2**64:
         array = np.array(value, np.uint64)
-    large = any(w and abs(int(x)) > _EXACT for w, x in zip(whole, items, strict=True))
+    large = any(w and abs(int(x)) > EXACT for w, x in zip(whole, items, strict=True))
     if array.dtype.kind == "f" and large:
         allowed = "whole numbers that float64 holds (to 2^53) where others are not whole"
         raise InvalidArgument(f"result {name}", value, allowed)
     if array.dtype.kind == "U":
         # NumPy drops NUL at the end of a text, so that it is looked for in what was given
-        texts = items or [value if isinstance(value, str) else array]
-        texts = texts if items or isinstance(value, str) else array.ravel().tolist()
+        texts = items or ([value] if isinstance(value, str) else array.ravel().tolist())
         if not all(is_plain_text(text) for text in texts if isinstance(text, str)):
             raise InvalidArgument(f"result {name}", value, "text in Unicode, without NUL")
     return array.astype(array.dtype.newbyteorder("="), copy=False)

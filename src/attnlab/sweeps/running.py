@@ -240,7 +240,9 @@ def _stopped(error: OSError, directory: Directory, plan: Plan, kept: bool) -> OS
 
 def _tell(dataset: xarray.Dataset, lost: int) -> None:
     """Warns, now that the result is kept."""
-    told = [f"{lost} batches were lost with their workers and are missing; {_KEPT_HINT}"][:lost]
+    told = []
+    if lost:
+        told.append(f"{lost} batches were lost with their workers and are missing; {_KEPT_HINT}")
     told += [
         f"result {name}: {ROUNDED}, were rounded"
         for name, variable in dataset.variables.items()

@@ -41,8 +41,8 @@ class Specification:
 
     **Fields:** `kind` of the target, `"experiment"`, `"risk"` or `"function"`, and its name
     `target`; fixed `settings`; the `plan` of all points; `options` that the target reads; the
-    `function` itself where it is given as an object, and a `source` digest of its text; `timeout`
-    in seconds for one point (or one call); `about`, texts for readers.
+    `function` itself where it is given as an object, and `source`, what tells it from others
+    (`identity`); `timeout` in seconds for one point (or one call); `about`, texts for readers.
     """
 
     kind: str
@@ -142,7 +142,7 @@ def specify(
             function = None  # workers import it
         else:
             target = f"{target.__module__}:{getattr(target, '__qualname__', type(target).__name__)}"
-    assigned(fixed, {n: c[0] for f in factors for n, c in pairs(f.names, f.columns)})
+    assigned(fixed, _at(factors))
     batching = {"risk": "vmap", "experiment": "each"}.get(kind) or checked["batching"]
     held = _held(batching, factors, checked.get("static", ()))
     plan = Plan(tuple(factors), 1, held)
@@ -231,12 +231,16 @@ def _check_experiment(
     from ..papers import find_experiment
 
     experiment = find_experiment(id)
-    first = {n: c[0] for f in factors for n, c in pairs(f.names, f.columns)}
+    first = _at(factors)
     for factor in factors:
         for k in range(factor.size):
-            here = {n: c[k] for n, c in pairs(factor.names, factor.columns)}
-            experiment.configure(preset, assigned(settings, first | here))
+            experiment.configure(preset, assigned(settings, first | _at([factor], k)))
     return experiment.id
+
+
+def _at(factors: Iterable[Factor], k: int = 0) -> dict[str, Any]:
+    """The settings at place `k` of each factor."""
+    return {n: c[k] for f in factors for n, c in pairs(f.names, f.columns)}
 
 
 def _brief(column: Sequence[Any]) -> Any:

@@ -237,8 +237,6 @@ def _program(function: Any, fixed: dict[str, Any]) -> tuple[Any, dict[str, Any]]
         made = {}
         for name, entry in (found if isinstance(found, Mapping) else {"value": found}).items():
             named, array = pair_of(entry)
-            if hasattr(entry, "dims") and hasattr(entry, "values"):  # a labelled array
-                named, array = entry.dims, entry.data
             if named is not None:
                 dims[name] = named
             made[name] = jax.numpy.asarray(array)

@@ -11,10 +11,10 @@ import numpy as np
 
 from .._core.errors import InvalidArgument, check_flag, check_integer, check_real
 from ..records.provenance import checked_json
-from .naming import is_plain_text
+from .naming import fits, is_plain_text
 
 LONGEST = 10**7  # values of one axis
-_EXACT = 2.0**53  # up to here a float64 holds every whole number
+EXACT = 2**53  # up to here a float64 holds every whole number
 _RANGES = ("linspace", "logspace", "geomspace", "range")
 _ALLOWED = (
     "a list of values, or one of { linspace = [first, last, number] }, { geomspace = ... }, "
@@ -56,7 +56,7 @@ def plain(name: str, value: Any) -> Any:
     hold: whole numbers beyond 64 bits, texts with a NUL.
     """
     kind = type(value)
-    if (kind is float and math.isfinite(value)) or (kind is int and -(2**63) <= value < 2**63):
+    if (kind is float and math.isfinite(value)) or (kind is int and fits(value)):
         return value  # most are, and there may be millions
     try:
         found = checked_json(name, _without_numpy(value))
@@ -79,7 +79,7 @@ def _range(name: str, given: dict[str, Any]) -> Any:
         values = _space(f"{name}.{kind}", kind, numbers)
     if not rounded:
         return values
-    if any(abs(value) > _EXACT for value in values):
+    if any(abs(value) > EXACT for value in values):
         raise InvalidArgument(f"{name}.{kind}", numbers, "within ±2^53, where floats are whole")
     return [round(value) for value in values]
 
@@ -114,7 +114,7 @@ def _space(name: str, kind: str, numbers: Sequence[Any]) -> list[float]:
 
 
 def _check_storable(name: str, value: Any) -> None:
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+    if isinstance(value, int) and not fits(value):
         raise InvalidArgument(name, value, "a whole number of at most 64 bits")
     if isinstance(value, str) and not is_plain_text(value):
         raise InvalidArgument(name, value, "text in Unicode, without NUL")

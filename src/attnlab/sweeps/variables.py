@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from .parts import Column, common
+from .values import EXACT
 
 TEXT = np.dtype(object)  # of results: as long as they are, and as they are read back
-_EXACT = 2**53  # up to here a float64 holds every whole number
 
 
 class Variable:
@@ -61,7 +61,7 @@ class Variable:
         kind = self._number()
         if complete:
             return np.zeros(shape, kind)
-        small = kind.kind in "iu" and max(-self._least, self._most) <= _EXACT
+        small = kind.kind in "iu" and max(-self._least, self._most) <= EXACT
         if kind.kind == "b" or small:
             kind = np.dtype(np.float64)
         if kind.kind == "f":
@@ -75,7 +75,7 @@ class Variable:
         """Whether whole numbers lose digits, for other points gave numbers that are not whole."""
         if any(kind.kind == "U" for kind in self.types) or self._number().kind != "f":
             return False
-        return max(-self._least, self._most) > _EXACT
+        return max(-self._least, self._most) > EXACT
 
     def _number(self) -> np.dtype:
         kind = np.result_type(*self.types)
