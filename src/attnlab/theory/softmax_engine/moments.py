@@ -85,7 +85,9 @@ def token(scores: Float[Array, " scores"], tau: Float[Array, " laplace"], log_le
     # beyond e^7 nothing is left of e^{-x}, and its products stay finite
     log_x = jnp.minimum(scores - tau[:, None], 7.0)
     x = jnp.exp(log_x)
-    gap = jnp.exp(log_length - tau)[:, None] * jnp.expm1(scores)
+    # beyond e^150 the excess is taken from the overlap itself, and this only has to stay finite
+    gap = jnp.exp(jnp.minimum(log_length - tau, 150.0))[:, None]
+    gap = gap * jnp.expm1(jnp.minimum(scores, 150.0))
     return Token(x, jnp.exp(-x), jnp.exp(log_x + log_length), gap)
 
 
@@ -145,11 +147,12 @@ def head_integrals(
     complement = jnp.sum(-jnp.expm1(-one.x) * weights, axis=-1)
     single, double = _token_measures(complement, survival, log_length, nodes.weights)
     centred = one.gap * one.decay
-    variance = survival * (one.gap * centred @ weights) - (centred @ weights) ** 2
+    joint, separate = survival * (one.gap * centred @ weights), (centred @ weights) ** 2
     share = jnp.exp(-log_length)
+    overlap = share * jnp.sum(single * square)
     return HeadMoments(
-        square=share * jnp.sum(single * square),
-        excess=share * jnp.sum(double * variance),
+        square=overlap,
+        excess=_excess(overlap, joint, separate, double, share),
         cubic=share**2 * jnp.sum(single * cubic) / 2,
         quartic=share**2 * jnp.sum(single * quartic * share + double * square**2) / 6,
     )
@@ -180,15 +183,16 @@ def pair_integrals(
     single, double = _token_measures(complement, survival, log_length, area)
     m11, m20, m02 = mean(f.power1, g.power1), mean(f.power2, g.power0), mean(f.power0, g.power2)
     both = single * mean(f.power2, g.power2)
-    covariance = survival * mean(f.centred, g.centred)
-    covariance -= mean(f.centred, g.power0) * mean(f.power0, g.centred)
+    joint = survival * mean(f.centred, g.centred)
+    separate = mean(f.centred, g.power0) * mean(f.power0, g.centred)
     share = jnp.exp(-log_length)
     both = share * both
     third, fourth = share**2 * single, share**2 * double
     left, right = mean(f.power3, g.power1), mean(f.power1, g.power3)
+    overlap = share * jnp.sum(single * m11)
     return PairMoments(
-        product=share * jnp.sum(single * m11),
-        excess=share * jnp.sum(double * covariance),
+        product=overlap,
+        excess=_excess(overlap, joint, separate, double, share),
         squares=share**2 * jnp.sum(both + double * m20 * m02),
         product_squared=share**2 * jnp.sum(both + double * m11**2),
         left_cubic=jnp.sum(third * mean(f.power2, g.power1)),
@@ -196,6 +200,14 @@ def pair_integrals(
         left_quartic=jnp.sum(third * share * left + fourth * m20 * m11) / 2,
         right_quartic=jnp.sum(third * share * right + fourth * m02 * m11) / 2,
     )
+
+
+def _excess(overlap: Any, joint: Any, separate: Any, double: Any, share: Any) -> Any:
+    """`E p·p' - 1/L`: as a covariance, which has its own digits for small scores; for large ones its
+    two parts are huge at small `t` and cancel, and the difference itself loses nothing."""
+    cancels = share * jnp.sum(double * (jnp.abs(joint) + jnp.abs(separate)))
+    covariance = share * jnp.sum(double * (joint - separate))
+    return jnp.where(cancels < overlap + share, covariance, overlap - share)
 
 
 def _token_measures(complement: Any, survival: Any, log_length: Any, weights: Any) -> Any:
