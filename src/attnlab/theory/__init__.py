@@ -21,8 +21,8 @@ from .attention_risk import AttentionRisk as AttentionRisk
 from .bayes import known_location_bayes_risk as known_location_bayes_risk
 from .climbing_risk import InContextComponents as InContextComponents
 from .heads_risk import HeadsRisk as HeadsRisk
-from .in_context import InContextRisk as InContextRisk
 from .in_context_general import GeneralInContextRisk as GeneralInContextRisk
+from .in_context_isotropic import InContextRisk as InContextRisk
 from .in_context_minimiser import Minimum as Minimum
 from .in_context_minimiser import Profile as Profile
 from .in_context_minimiser import best_outputs as best_outputs

@@ -71,7 +71,7 @@ def attention(risk: SoftmaxRisk, overlaps: Overlaps) -> xarray.Dataset:
 
     if not isinstance(overlaps, Overlaps) or is_traced(*overlaps.stack().ravel()):
         raise InvalidArgument("overlaps", overlaps, "a concrete attnlab.Overlaps")
-    if np.ndim(risk.scale) or is_traced(risk.scale) or risk.fine.window == 0:
+    if np.ndim(risk.scale) or is_traced(risk.scale) or risk.plans[0].window == 0:
         allowed = "that of a prompt of several tokens at one concrete inverse temperature"
         raise InvalidArgument("risk", risk, allowed)
     shape = overlaps.shape

@@ -6,6 +6,7 @@ Source: `docs/theory/in-context-loss`.
 from __future__ import annotations
 
 import abc
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from jaxtyping import Array, Float
 
 from .._core.errors import InvalidArgument, check_integer
 from ..students import KernelHeads
+from .agreement import disagreement
 from .heads_risk import HeadsRisk, traced
 from .risk import ErrorEstimate
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     import xarray
 
 ROUNDING = 256 * np.finfo(np.float64).eps
-STANDARD_ERRORS = 4
+STANDARD_ERRORS = 6  # Student's t of 15 degrees of freedom is beyond with probability 2e-5
 
 
 class InContextComponents(NamedTuple):
@@ -54,6 +56,7 @@ class ClimbingRisk(HeadsRisk):
     """
 
     heads: eqx.AbstractVar[KernelHeads]
+    rules: eqx.AbstractVar[tuple[Any, ...]]  # see `evaluated_of`
     rung: eqx.AbstractVar[int]
     rungs: eqx.AbstractClassVar[int]
     tolerance: eqx.AbstractClassVar[float]  # relative: where the climb ends
@@ -61,18 +64,19 @@ class ClimbingRisk(HeadsRisk):
 
     @abc.abstractmethod
     def evaluated_of(
-        self, omega: Float[Array, ...], mu: Float[Array, ...], coarse: bool = False
+        self, omega: Float[Array, ...], mu: Float[Array, ...], rule: int = 0
     ) -> tuple[InContextComponents, Any]:
-        """The split risk and its standard error, 0 where nothing is sampled; `coarse`: on the rung
-        below. Pure, float64, called inside `float64()`."""
+        """The split risk and its standard error, 0 where nothing is sampled, by the risk's own rule
+        or by one of two for comparison: `rule` 1 is that of the rung below, 2 another of that rung,
+        with other nodes. Pure, float64, called inside `float64()`."""
 
     @abc.abstractmethod
     def _on_rung(self, rung: int) -> Self:
         """The same risk on another rung, which exists."""
 
     def at_rung(self, rung: int) -> Self:
-        """The same risk with `value_of` on another rung, from 0 to `rungs - 1`; on rung 0 nothing
-        is below, so there is no error estimate. Raises `InvalidArgument` beyond."""
+        """The same risk with `value_of` on another rung, from 0 to `rungs - 1`; nothing is below
+        rung 0, so that its error is compared with itself. Raises `InvalidArgument` beyond."""
         return self._on_rung(check_integer("rung", rung, minimum=0, maximum=self.rungs - 1))
 
     def components_of(self, omega: Float[Array, ...], mu: Float[Array, ...]) -> Any:
@@ -93,11 +97,11 @@ class ClimbingRisk(HeadsRisk):
     def error_of(
         self, omega: Float[Array, "*batch heads"], mu: Float[Array, "*batch heads"]
     ) -> Float[Array, "*batch"]:
-        """The error estimate of `value_of`, absolute: what the rung below differs by, rounding, and
-        four standard errors of what is sampled. Under the same conditions."""
+        """The error estimate of `value_of`, absolute: what two rules of the rung below differ by,
+        rounding, and six standard errors of what is sampled. Under the same conditions."""
         fine, deviation = self.evaluated_of(omega, mu)
-        below, _ = self.evaluated_of(omega, mu, coarse=True)
-        return _gap(fine, below, omega, mu) + STANDARD_ERRORS * deviation
+        others = [self.evaluated_of(omega, mu, rule)[0] for rule in (1, 2)]
+        return _gap(fine, others, omega, mu) + STANDARD_ERRORS * deviation
 
     def __call__(self, heads: KernelHeads) -> Float[Array, "*batch"]:
         """The risk of `heads`.
@@ -144,40 +148,60 @@ class ClimbingRisk(HeadsRisk):
         return sum(parts), error, risk
 
     def _climb(self, heads: KernelHeads) -> tuple[Self, InContextComponents, Any]:
-        risk, omega, mu = self, np.asarray(heads.omega), np.asarray(heads.mu)
-        # one program for each rung, whatever is compared with it
-        below, _ = risk.at_rung(risk.rung - 1)._apply("evaluated_of", heads)
+        risk, below = self, None
         while True:
-            parts, deviation = risk._apply("evaluated_of", heads)
-            value, gap = sum(parts), _gap(parts, below, omega, mu)
-            error = gap + STANDARD_ERRORS * deviation
+            parts, gap, deviation = risk.compared(heads, below)
+            value, error = sum(parts), gap + STANDARD_ERRORS * deviation
             if (gap <= np.maximum(self.tolerance * value, deviation / 4)).all():
                 return risk, parts, error
             if risk.rung + 1 == self.rungs:
                 break
             risk, below = risk.at_rung(risk.rung + 1), parts
         if not (gap <= self.refused * value).all():
-            told = f"the finest quadrature has an estimated error of {np.max(error):.2g}"
+            worst = np.max(error)
+            told = f"the finest quadrature has an estimated error of {worst:.2g}"
+            if not np.isfinite(worst):
+                told = "the finest quadrature leaves the range of floating point"
             allowed = f"small enough, together with mu, to be resolved: {told}"
             raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
         return risk, parts, error
 
+    def compared(
+        self, heads: KernelHeads, below: InContextComponents | None = None
+    ) -> tuple[InContextComponents, Any, Any]:
+        """The split risk of concrete heads on this rung, what other rules and rounding say of its
+        error, and its standard error. `below` is the split risk on the rung below, if it is known;
+        one program for each rung serves all that are compared."""
+        lower = self.at_rung(max(self.rung - 1, 0))
+        if below is None:
+            below, _ = lower._with_rule(self.rules[1])._apply("evaluated_of", heads)
+        beside, _ = lower._with_rule(self.rules[2])._apply("evaluated_of", heads)
+        parts, deviation = self._apply("evaluated_of", heads)
+        gap = _gap(parts, [below, beside], np.asarray(heads.omega), np.asarray(heads.mu))
+        return parts, gap, deviation
 
-def _gap(fine: Any, below: Any, omega: Any, mu: Any) -> Any:
-    """What two rungs differ by, and a bound on rounding; operators of NumPy and JAX alike."""
-    gap = sum(abs(x - y) for x, y in zip(fine, below, strict=True))
+    def _with_rule(self, rule: Any) -> Self:
+        """The same risk by another rule of its rung."""
+        return replace(self, rules=(rule, *self.rules[1:]))
+
+
+def _gap(fine: Any, others: Any, omega: Any, mu: Any) -> Any:
+    """What other rules differ by, and a bound on rounding; operators of NumPy and JAX alike."""
     size = sum(abs(x) for x in fine)
-    return gap + ROUNDING * (size + magnitude(omega, mu) ** 2)
+    rounding = ROUNDING * (size + magnitude(omega, mu) ** 2)
+    return disagreement(fine, *others) + rounding
 
 
 def magnitude(omega: Any, mu: Any) -> Any:
-    """`Σ |ω_h| |μ_h|`, the size of what cancels between heads; of matrices, their largest entries.
+    """`Σ min(|ω_h|, 1) |μ_h|`, the size of what cancels between heads: weights differ from equal ones
+    by the order of `ω`, and at most by 1. Of matrices, their largest entries count.
 
     All axes of `omega` beyond those of heads and batches are reduced, and tasks added up.
     """
+    size = abs(omega).clip(None, 1.0)
     if omega.shape == mu.shape:
-        return (abs(omega) * abs(mu)).sum(-1)
-    largest = abs(omega).reshape(len(omega), -1).max(-1)
+        return (size * abs(mu)).sum(-1)
+    largest = size.reshape(len(omega), -1).max(-1)
     return (largest * abs(mu).reshape(len(mu), -1).T).sum()
 
 

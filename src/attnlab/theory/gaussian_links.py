@@ -270,11 +270,12 @@ def _kinked_product(
     return jax.lax.scan(body, jnp.zeros_like(m1), columns)[0]
 
 
-def uniform_spacing(width: float, std: float, *, coarse: bool = False) -> float:
+def uniform_spacing(width: float, std: float, *, rule: int = 0) -> float:
     """Trapezoid spacing in `z` for a function analytic within `width` of the real axis, smoothed
-    over `std`: the error is about `exp(-2π width/(spacing std))`, 1e-14 for the fine rule."""
+    over `std`: the error is about `exp(-2π width/(spacing std))`, 1e-14 for the fine rule; rules 1
+    and 2 are coarser."""
     fine = min(0.5, 0.19 * width / max(std, 1e-3) if std > 0 else 0.5)
-    return fine * (1.19 if coarse else 1.0)
+    return fine * (1.0, 1.19, 1.22)[rule]
 
 
 def link_mean(link: Link, m: float, v: float) -> Float[Array, ""]:

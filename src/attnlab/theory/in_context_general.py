@@ -34,8 +34,9 @@ from .softmax_engine import (
     product_coefficients,
 )
 
-_SCRAMBLINGS = 8
-_POINTS = 128  # of each scrambling
+# many scramblings of few points: the error estimate has as many degrees of freedom, less one
+_SCRAMBLINGS = 16
+_POINTS = 64
 _DEFAULT_RUNG = 1
 _CHUNK_BYTES = 2**22
 _TABLES = 20
@@ -63,7 +64,7 @@ class GeneralInContextRisk(ClimbingRisk):
     """The exact risk of heads whose scores are correlated; see the module.
 
     `omega` is `(H,)`, `(H, d)` or `(H, d, d)` as in `KernelHeads`, `mu` is `(H,)` or `(H, N)`; no
-    batch axes. The error counts four standard errors of the quasi-Monte Carlo average; `finer` has
+    batch axes. The error counts six standard errors of the quasi-Monte Carlo average; `finer` has
     more points.
     """
 
@@ -78,6 +79,7 @@ class GeneralInContextRisk(ClimbingRisk):
     masks: np.ndarray  # of the coordinates that each task reads, (N, d)
     log_length: Any
     points: Any  # standard normal, (scramblings, points, d)
+    rules: tuple[Any, ...]  # by which part of their steps the engine's grids are moved
     trivial: bool = eqx.field(static=True)
     rung: int = eqx.field(static=True)
 
@@ -100,11 +102,11 @@ class GeneralInContextRisk(ClimbingRisk):
             raise InvalidArgument("mu", heads.mu, f"of shape (H,) or (H, {tasks}), H = {omega[0]}")
 
     def evaluated_of(
-        self, omega: Float[Array, "heads ..."], mu: Float[Array, "heads ..."], coarse: bool = False
+        self, omega: Float[Array, "heads ..."], mu: Float[Array, "heads ..."], rule: int = 0
     ) -> tuple[InContextComponents, Any]:
         kq = _matrices(omega, self.masks.shape[1])
         mu = jnp.broadcast_to(mu.reshape(len(mu), -1), (len(mu), self.masks.shape[0]))
-        means = self._query_means(kq, self.rung - coarse)
+        means = self._query_means(kq, max(self.rung - (rule > 0), 0), self.rules[rule])
         parts = jax.vmap(lambda query: self._assemble(kq, mu, query))(means)
         totals: Any = sum(parts)
         deviation = jnp.std(totals, ddof=1) / math.sqrt(self.points.shape[0])
@@ -146,20 +148,20 @@ class GeneralInContextRisk(ClimbingRisk):
             label_noise=jnp.asarray(self.masks.shape[0] * self.noise_variance, jnp.float64),
         )
 
-    def _query_means(self, kq: Any, rung: int) -> Query:
+    def _query_means(self, kq: Any, rung: int, shift: Any) -> Query:
         """Averages over the points of each scrambling, `(scramblings, ...)`."""
         first, _ = np.triu_indices(len(kq), 1)
         count = self.points.shape[1]
         table = 8 * _TABLES * LADDER[rung].laplace ** 2 * (len(first) + 1)
         chunk = divisor(count, _CHUNK_BYTES / table)
         groups = self.points.reshape(-1, chunk, self.points.shape[-1])
-        at = jax.vmap(lambda z: self._at(kq, self.factor @ z, rung))
+        at = jax.vmap(lambda z: self._at(kq, self.factor @ z, rung, shift))
         mean = jax.checkpoint(lambda z: jax.tree.map(lambda x: jnp.mean(x, axis=0), at(z)))
         values = jax.lax.map(mean, groups)
         split = len(self.points)
         return jax.tree.map(lambda x: x.reshape(split, -1, *x.shape[1:]).mean(axis=1), values)
 
-    def _at(self, kq: Any, x: Any, rung: int) -> Query:
+    def _at(self, kq: Any, x: Any, rung: int, shift: Any) -> Query:
         """One query."""
         first, second = np.triu_indices(len(kq), 1)
         w = kq @ x
@@ -170,7 +172,9 @@ class GeneralInContextRisk(ClimbingRisk):
             own, pairs = certain_moments(len(kq))
         else:
             correlations = gram / (scales[:, None] * scales)
-            own, pairs = correlated_moments(scales, correlations, self.log_length, LADDER[rung])
+            own, pairs = correlated_moments(
+                scales, correlations, self.log_length, LADDER[rung], shift
+            )
         mixed, left, right = product_coefficients(
             pairs, at_index(own, first), at_index(own, second)
         )
@@ -203,6 +207,7 @@ def general_in_context_risk(task: InContextRegression, heads: KernelHeads) -> Ge
         masks=task.support_mask,
         log_length=math.log(task.length),
         points=_sobol(task.dim, _POINTS),
+        rules=(0.0, 0.0, 0.37),
         trivial=task.length == 1,
         rung=_DEFAULT_RUNG,
     )

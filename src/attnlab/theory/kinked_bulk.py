@@ -25,6 +25,7 @@ from .softmax_engine.bulk import (
     Range,
     first,
     log_density,
+    panel_order,
     panels,
     second,
     split_scores,
@@ -63,7 +64,7 @@ def kinked_sums(
     total = jnp.concatenate([ones, twos])[:, fixed.before :]
     for index, place in enumerate(places):
         uniform = place + _WINDOW * np.linspace(-1.0, 1.0, 8)
-        x, weights = panels(uniform, points, fine=fixed.step <= STEP)
+        x, weights = panels(uniform, points, order=panel_order(fixed.step))
         share = _near(x, place)
         for earlier in places[:index]:
             share = share * _away(x, earlier)

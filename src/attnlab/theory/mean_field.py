@@ -24,6 +24,7 @@ from ..students import Overlaps, SoftmaxAttention
 from ..tasks import SingleLocation
 from ..tasks.single_location import check_single_location
 from . import gaussian_links as links
+from .agreement import disagreement
 from .informative_token import Reader
 from .mean_field_terms import Sizes, Terms, leading_terms, refined_terms
 from .random_energy import bulk_free_energy
@@ -132,12 +133,14 @@ class MeanFieldRisk(SingleLocationRisk):
             )
 
         terms = jax.vmap(refined)(jnp.array([1.0, 0.0]))
-        total: Any = sum(terms.components)
-        value, rough = total
+        value_parts = [part[0] for part in terms.components]
+        value = sum(value_parts, start=jnp.zeros(()))
+        # component by component: where parts of the last term cancel, the distance does not
+        distance = disagreement(value_parts, [part[1] for part in terms.components])
         slack, pair_slack = 2 * terms.slack[0], 2 * terms.pair_slack[0]
-        size = sum(jnp.abs(part[0]) for part in terms.components)
+        size = sum(map(jnp.abs, value_parts))
         few = jnp.exp(-2 * jnp.minimum(sizes.log_others, 300.0))
-        distance = 2 * jnp.abs(value - rough) + (_QUADRATURE + _FEW * few) * size
+        distance += (_QUADRATURE + _FEW * few) * size
         distance += _CUT * self.setting.token_std**2
         distance += slack * (2 * jnp.sqrt(jnp.maximum(value, 0.0)) + slack) + pair_slack
         if not self.refined:

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument, is_traced
 from ..students import PointwiseAttention
 from ..tasks import SingleLocation
+from .agreement import disagreement
 from .pointwise_closed import erf_linear_gradient, erf_linear_moments
 from .pointwise_quadrature import Spec, moments, nodes_per_run, spec_of
 from .risk import SingleLocationRisk
@@ -51,13 +52,12 @@ class PointwiseClosedForm(SingleLocationRisk):
 
 
 class PointwiseQuadrature(SingleLocationRisk):
-    """Any activation, any links: Gaussian quadrature, its error estimated from a second rule."""
+    """Any activation, any links: Gaussian quadrature, its error estimated from two more rules."""
 
     method: ClassVar[str] = "quadrature"
     setting: Setting
     scale: Any
-    fine: Spec = eqx.field(static=True)
-    coarse: Spec = eqx.field(static=True)
+    specs: tuple[Spec, ...] = eqx.field(static=True)  # the fine rule, and two coarser ones
 
     def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
         return self._in_batches(self._components, state, scale)
@@ -66,26 +66,25 @@ class PointwiseQuadrature(SingleLocationRisk):
         return self._in_batches(self._error, state, scale)
 
     def with_scale(self, scale: float) -> PointwiseQuadrature:
-        return PointwiseQuadrature(
-            setting=self.setting, scale=scale, fine=self.fine, coarse=self.coarse
-        )
+        return PointwiseQuadrature(setting=self.setting, scale=scale, specs=self.specs)
 
     def _components(self, state: Any, scale: Any) -> Components:
-        return assemble(moments(self.fine, state, scale, self.setting), self.setting)
+        return assemble(self.moments_of(state, scale), self.setting)
 
     def _error(self, state: Any, scale: Any) -> Any:
-        fine = moments(self.fine, state, scale, self.setting)
-        coarse = moments(self.coarse, state, scale, self.setting, coarse=True)
-        # term by term: errors of opposite sign must not hide each other
-        pairs = zip(assemble(fine, self.setting), assemble(coarse, self.setting), strict=True)
-        gaps = [jnp.abs(one - other) for one, other in pairs]
-        return sum(gaps, start=jnp.zeros(())) + rounding_error(fine, self.setting)
+        found = [self.moments_of(state, scale, rule) for rule in range(3)]
+        gap = disagreement(*(assemble(one, self.setting) for one in found))
+        return gap + rounding_error(found[0], self.setting)
+
+    def moments_of(self, state: Any, scale: Any, rule: int = 0) -> Moments:
+        """The per-token moments by one of the rules. Pure, float64."""
+        return moments(self.specs[rule], state, scale, self.setting, rule=rule)
 
     def _in_batches(self, function: Any, state: Any, scale: Any) -> Any:
         shape = state.shape[:-1]
         rows = state.reshape(-1, 5)
         scales = jnp.broadcast_to(self.scale if scale is None else scale, shape).reshape(-1)
-        size = max(1, min(rows.shape[0], _BATCH_VALUES // nodes_per_run(self.fine)))
+        size = max(1, min(rows.shape[0], _BATCH_VALUES // nodes_per_run(self.specs[0])))
         if size == rows.shape[0]:
             out = function(rows, scales)
         else:
@@ -110,9 +109,5 @@ def pointwise_quadrature(task: SingleLocation, student: PointwiseAttention) -> P
     """The same risk by quadrature, also where a closed form exists (to check one by the other)."""
     std = 10.0 if is_traced(task.token_std) else task.token_std
     build = partial(spec_of, student.activation, student.link, task.link, std)
-    return PointwiseQuadrature(
-        setting=Setting.of(task),
-        scale=student.scale,
-        fine=build(coarse=False),
-        coarse=build(coarse=True),
-    )
+    specs = tuple(build(rule=rule) for rule in range(3))
+    return PointwiseQuadrature(setting=Setting.of(task), scale=student.scale, specs=specs)

@@ -30,7 +30,7 @@ class Spec(NamedTuple):
 
 
 def spec_of(
-    activation: Activation, student_link: Link, task_link: Link, token_std: float, *, coarse: bool
+    activation: Activation, student_link: Link, task_link: Link, token_std: float, *, rule: int
 ) -> Spec:
     """The compile-time part, its spacings rounded so that nearby settings share a compilation."""
     if student_link.polynomial is not None and task_link.polynomial is not None:
@@ -39,8 +39,8 @@ def spec_of(
     rounded = 1.0
     while rounded < token_std:
         rounded *= 2
-    informative = links.uniform_spacing(width, rounded, coarse=coarse)
-    bulk = links.uniform_spacing(student_link.width, 1.0, coarse=coarse)
+    informative = links.uniform_spacing(width, rounded, rule=rule)
+    bulk = links.uniform_spacing(student_link.width, 1.0, rule=rule)
     return Spec(activation, student_link, task_link, informative, bulk)
 
 
@@ -50,39 +50,38 @@ def moments(
     scale: Any,
     setting: Setting,
     *,
-    coarse: bool = False,
+    rule: int = 0,
 ) -> Moments:
-    """The per-token moments of `Moments`, for overlaps `state` and activation scale `λ`."""
+    """The per-token moments of `Moments`, for overlaps `state` and activation scale `λ`; `rule` 1
+    and 2 are coarser, independent rules."""
     kappa, nu, theta, eta, rho = jnp.moveaxis(state, -1, 0)
-    error, bias, magnitude = _informative(
-        spec, (kappa, nu, theta, eta, rho), scale, setting, coarse
-    )
-    mean, square = _bulk(spec, rho, scale, coarse)
+    error, bias, magnitude = _informative(spec, (kappa, nu, theta, eta, rho), scale, setting, rule)
+    mean, square = _bulk(spec, rho, scale, rule)
     return Moments(error, bias, mean, square, magnitude)
 
 
 def _scaled_nodes(
-    activation: Activation, mean: Any, std: Any, coarse: bool, edges: tuple[Any, ...] = ()
+    activation: Activation, mean: Any, std: Any, rule: int, edges: tuple[Any, ...] = ()
 ) -> Any:
     """Nodes in the scaled score, and the activation on them, resolving its own width and the
     places `edges` (standardised scores) where a kinked link bends."""
     width = activation.width
     kinks = tuple(kink / width for kink in activation.kinks)
     if not edges:
-        nodes = resolving_nodes(mean / width, std / width, kinks, coarse=coarse)
+        nodes = resolving_nodes(mean / width, std / width, kinks, rule=rule)
     else:
         kinks += tuple((mean + std * edge) / width for edge in edges)
-        nodes = resolving_nodes(mean / width, std / width, kinks, coarse=coarse, panels=8, order=20)
+        nodes = resolving_nodes(mean / width, std / width, kinks, rule=rule, panels=8, order=20)
     return nodes, activation.function(nodes.b * width)
 
 
-def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: bool) -> Any:
+def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, rule: int) -> Any:
     kappa, nu, theta, eta, rho = state
     s, h = jnp.asarray(setting.token_std), spec.informative_spacing
     mean, std = scale * setting.shift * kappa, jnp.broadcast_to(scale * s, jnp.shape(kappa))
     edges = bends(spec.student_link.kinks, setting.shift * theta, s, rho)
     edges += bends(spec.task_link.kinks, 0.0, s, eta)
-    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse, edges)
+    nodes, a = _scaled_nodes(spec.activation, mean, std, rule, edges)
     z, weights = attached(nodes, mean, std)
 
     def wide(x: Any) -> Any:
@@ -102,11 +101,11 @@ def _informative(spec: Spec, state: Any, scale: Any, setting: Setting, coarse: b
     return error, jnp.sum(tilt * weights, axis=-1), magnitude
 
 
-def _bulk(spec: Spec, rho: Any, scale: Any, coarse: bool) -> Any:
+def _bulk(spec: Spec, rho: Any, scale: Any, rule: int) -> Any:
     std = jnp.broadcast_to(jnp.asarray(scale), jnp.shape(rho))
     mean = jnp.zeros_like(std)
     edges = bends(spec.student_link.kinks, 0.0, 1.0, rho)
-    nodes, a = _scaled_nodes(spec.activation, mean, std, coarse, edges)
+    nodes, a = _scaled_nodes(spec.activation, mean, std, rule, edges)
     z, weights = attached(nodes, mean, std)
     m_w = rho[..., None] * z
     v_w = (1 - rho**2)[..., None] + 0 * z

@@ -18,6 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, PyTree
 
+from .agreement import disagreement
+
 _OUTER, _INNER = 256, 128  # intervals in log q, and on half of the contour; both even
 _NEGLIGIBLE = 39.0  # e^{-39} = 1e-17
 _SCAN = 24
@@ -98,8 +100,9 @@ class _Law(NamedTuple):
     """Nodes `q` (the first is 0, the others run through the law), and what averages need there.
 
     `density[n]` and `squares[n, k]`: weights for `E φ` and `E[φ z_k²]`; `root[n, y, k]`, real and
-    imaginary: their products add up to those for `E[φ z_k² z_l²]`; `coarse`: the two first by the
-    rule of twice the spacing, zero at the nodes that it leaves out.
+    imaginary: their products add up to those for `E[φ z_k² z_l²]`; `coarse`: the two first by two
+    rules of twice the spacing, zero at the nodes that they leave out. They share the nodes on the
+    contour but none in `log q`, so that errors of the two cannot hide each other in both.
     """
 
     q: Any
@@ -107,7 +110,7 @@ class _Law(NamedTuple):
     density: Any
     squares: Any
     root: tuple[Any, Any]
-    coarse: tuple[Any, Any]
+    coarse: tuple[tuple[Any, Any], ...]
 
 
 @jax.custom_jvp
@@ -145,13 +148,17 @@ def _law(B: Any, growth: Any) -> _Law:
         return jnp.sum(w.real, -1), squares - jnp.einsum("ny,nyk->nk", w.imag, g_imag)
 
     even = jnp.where(jnp.arange(_INNER + 1) % 2 == 0, 2.0, 0.0)
-    even = even * jnp.where(jnp.arange(_OUTER + 1) % 2 == 0, 2.0, 0.0)[:, None]
+    every_other = (
+        even * jnp.where(jnp.arange(_OUTER + 1) % 2 == parity, 2.0, 0.0)[:, None]
+        for parity in (0, 1)
+    )
     half = jnp.sqrt(weight)[..., None]
     root = (half.real * g_real - half.imag * g_imag, half.real * g_imag + half.imag * g_real)
     finite = jnp.where(2 * growth * scale < 1, 1.0, jnp.nan)
     q = jnp.concatenate([jnp.zeros(1), scale * t])
     density, squares = sums(finite * weight)
-    return _Law(q, U, density, squares, root, sums(weight * even))
+    coarse = tuple(sums(weight * part) for part in every_other)
+    return _Law(q, U, density, squares, root, coarse)
 
 
 @_law.defjvp
@@ -165,19 +172,18 @@ def _integrals(law: _Law, phi: Any) -> tuple[Any, Any, Any, Any]:
     `q = 0`, where the density of a form of rank 1 diverges."""
     start, rest = _split(phi)
     means, squares = rest @ law.density, rest @ law.squares
-    coarse_means, coarse_squares = rest @ law.coarse[0], rest @ law.coarse[1]
 
-    def error(fine: Any, coarse: Any, weights: Any) -> Any:
+    def error(fine: Any, weights: Any, kind: int) -> Any:
         terms = jnp.abs(jnp.einsum("fn,n...->fn...", rest, weights))
         floor = _ROUNDING * (
             jnp.sum(terms, 1) + jnp.abs(start).reshape(-1, *([1] * (fine.ndim - 1)))
         )
         # beyond the last nodes the terms fall at least like q^{1/2} and exponentially
         cut = (terms[:, 0] + terms[:, -1]) * 4
-        return jnp.abs(fine - coarse) + floor + cut
+        return disagreement([fine], *([rest @ rule[kind]] for rule in law.coarse)) + floor + cut
 
-    mean_errors = error(means, coarse_means, law.density)
-    outer_errors = jnp.max(error(squares, coarse_squares, law.squares), -1)
+    mean_errors = error(means, law.density, 0)
+    outer_errors = jnp.max(error(squares, law.squares, 1), -1)
     return means + start, squares + start[:, None], mean_errors, outer_errors
 
 

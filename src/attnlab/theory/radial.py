@@ -51,6 +51,13 @@ def radial_rule(dim: int, count: int) -> RadialRule:
     return RadialRule(np.minimum(r, r[weights > _RARE].max()), weights)
 
 
+def raised_rule(dim: int, count: int) -> RadialRule:
+    """Another rule of as many nodes, unrelated to the first, for averages of `f(r) = O(r²)`: the
+    Gauss rule of `χ_{d+2}`, whose density is `r²/d` times that of `χ_d`."""
+    above = radial_rule(dim + 2, count)
+    return RadialRule(above.r, above.weights * dim / above.r**2)
+
+
 @functools.cache
 def _fine_nodes(panels: int = 20, order: int = 24) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights on `[-1, 1]`, to rounding (a single rule of many nodes loses digits)."""

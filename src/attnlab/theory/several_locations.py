@@ -21,10 +21,11 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument
 from ..students import PointwiseAttention
 from ..tasks import Link, SeveralLocations
+from .agreement import disagreement
 from .erf_moments import erf_squared_curvature, erf_squared_mean, erf_squared_slope
 from .pointwise import PointwiseQuadrature
 from .pointwise_closed import erf_linear_moments
-from .pointwise_quadrature import Spec, moments, spec_of
+from .pointwise_quadrature import spec_of
 from .risk import SingleLocationRisk
 from .setting import Components, Moments, Setting, rounding_error
 
@@ -82,15 +83,13 @@ class SeveralQuadrature(SingleLocationRisk):
 
     def _components(self, state: Any, scale: Any) -> Components:
         setting = self.single.setting
-        return assemble(moments(self.single.fine, state, scale, setting), setting, self.copies)
+        return assemble(self.single.moments_of(state, scale), setting, self.copies)
 
     def _error(self, state: Any, scale: Any) -> Any:
         setting = self.single.setting
-        fine = moments(self.single.fine, state, scale, setting)
-        coarse = moments(self.single.coarse, state, scale, setting, coarse=True)
-        pairs = zip(*(assemble(m, setting, self.copies) for m in (fine, coarse)), strict=True)
-        gap = sum(jnp.abs(one - other) for one, other in pairs)
-        return gap + self.copies**2 * rounding_error(fine, setting)
+        found = [self.single.moments_of(state, scale, rule) for rule in range(3)]
+        gap = disagreement(*(assemble(one, setting, self.copies) for one in found))
+        return gap + self.copies**2 * rounding_error(found[0], setting)
 
 
 def assemble(moments: Moments, setting: Setting, copies: int) -> Components:
@@ -131,10 +130,8 @@ def several_locations_quadrature(
 ) -> SeveralQuadrature:
     """The same risk by quadrature, also where a closed form exists."""
     build = partial(spec_of, student.activation, student.link, _weighted(task), task.token_std)
-    fine: Spec = build(coarse=False)
-    single = PointwiseQuadrature(
-        setting=setting_of(task), scale=student.scale, fine=fine, coarse=build(coarse=True)
-    )
+    specs = tuple(build(rule=rule) for rule in range(3))
+    single = PointwiseQuadrature(setting=setting_of(task), scale=student.scale, specs=specs)
     return SeveralQuadrature(single=single, scale=student.scale, copies=task.n_informative)
 
 

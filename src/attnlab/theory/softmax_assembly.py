@@ -21,14 +21,14 @@ SCORES = 129  # nodes of the informative score, of a range of at most 100 standa
 
 
 def score_nodes(
-    mean: Any, wide: Any, made: Window, kinks: tuple[Any, ...], coarse: bool
+    mean: Any, wide: Any, made: Window, kinks: tuple[Any, ...], rule: int
 ) -> tuple[Any, Any]:
     """Standardised scores, fixed while the score itself moves with them, and their weights."""
     nodes = resolving_nodes(
         (mean - made.center) / made.width,
         wide / made.width,
         kinks,
-        coarse=coarse,
+        rule=rule,
         panels=8,
         order=20,
         count=SCORES,

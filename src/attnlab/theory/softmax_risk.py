@@ -24,6 +24,7 @@ from .._core.errors import InvalidArgument, is_traced
 from .._core.precision import float64, to_float64, to_numpy
 from ..students import Overlaps, SoftmaxAttention
 from ..tasks import SingleLocation
+from .agreement import disagreement
 from .gaussian_links import uniform_spacing
 from .gaussian_nodes import density
 from .informative_token import Reader, reading_error, score_bends
@@ -42,7 +43,7 @@ _LARGEST_LOG_LENGTH = 600.0  # e^600 and its square root times small numbers sta
 _LARGEST_SPREAD = 100.0  # β√d; beyond, attention is an argmax to all digits that matter
 _FARTHEST = 2e4  # informative scores up to which a lattice holds them all
 _NO_BULK = Plan(0, 0, 0.0, None, False, 0, 0.0)  # of a prompt of one token
-_COARSE = 1.15  # by which the second, coarser lattice is wider
+_WIDER = (1.0, 1.15, 1.19)  # steps of the lattice and of two coarser ones, for the error
 _BATCH_VALUES = (
     2**20
 )  # float64 values that a batch holds at once; its derivative holds many times more
@@ -52,7 +53,8 @@ _DEEP, _SHALLOW = 350.0, 45.0
 
 
 class SoftmaxRisk(SingleLocationRisk):
-    """A risk by quadrature on the softmax engine; its error is estimated from a coarser lattice."""
+    """A risk by quadrature on the softmax engine; its error is estimated from two coarser
+    lattices."""
 
     method: ClassVar[str] = "quadrature"
     own_derivative: ClassVar[bool] = True
@@ -61,29 +63,27 @@ class SoftmaxRisk(SingleLocationRisk):
     root_dim: float  # √d
     scale: Any
     prepared: Any  # tables of the own scale, None where it is traced or one per run
-    fine: Plan = eqx.field(static=True)
-    coarse: Plan = eqx.field(static=True)
-    readers: tuple[Reader, Reader] = eqx.field(static=True)
+    plans: tuple[Plan, ...] = eqx.field(static=True)  # the fine rule, and two coarser ones
+    readers: tuple[Reader, ...] = eqx.field(static=True)
     tabulated: bool = eqx.field(static=True)
 
     def components_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Components:
-        return self._mapped(state, scale, coarse=False)[0]
+        return self._mapped(state, scale)[0]
 
     def error_of(self, state: Float[Array, "*runs 5"], scale: Any = None) -> Float[Array, "*runs"]:
-        fine, size = self._mapped(state, scale, coarse=False)
-        rough, _ = self._mapped(state, scale, coarse=True)
-        gaps = [jnp.abs(one - other) for one, other in zip(fine, rough, strict=True)]
+        fine, size = self._mapped(state, scale)
+        others = [self._mapped(state, scale, rule)[0] for rule in (1, 2)]
         floor = _KINKED if self.readers[0].kinked else 256 * jnp.finfo(jnp.float64).eps
-        return sum(gaps, start=jnp.zeros(())) + floor * size
+        return disagreement(fine, *others) + floor * size
 
     def with_scale(self, scale: Any) -> SoftmaxRisk:
-        if self.fine.window == 0 or is_traced(scale):
+        if self.plans[0].window == 0 or is_traced(scale):
             return dataclasses.replace(self, scale=scale, prepared=None)
         own = np.asarray(scale, np.float64)
         return _built(self, own, own)
 
     def resolving(self, scales: Float[ArrayLike, " scales"]) -> SoftmaxRisk:
-        if self.fine.window == 0 or is_traced(self.scale):
+        if self.plans[0].window == 0 or is_traced(self.scale):
             return self
         return _built(self, np.asarray(self.scale), np.append(scales, self.scale))
 
@@ -121,11 +121,11 @@ class SoftmaxRisk(SingleLocationRisk):
         wide = scale * self.root_dim * self.setting.token_std
         return Range(scale * self.root_dim, self.log_others, center, wide)
 
-    def _prepare(self, scale: Any, coarse: bool) -> Tables | Window:
+    def _prepare(self, scale: Any, rule: int = 0) -> Tables | Window:
         build = tables if self.tabulated else window
-        return build(self.coarse if coarse else self.fine, self._size(scale))
+        return build(self.plans[rule], self._size(scale))
 
-    def _mapped(self, state: Any, scale: Any, coarse: bool) -> tuple[Components, Any]:
+    def _mapped(self, state: Any, scale: Any, rule: int = 0) -> tuple[Components, Any]:
         shape = state.shape[:-1]
         # overlaps beyond 1 by rounding have no Gaussian law; the derivative is that of the identity
         most = np.ones(5)
@@ -135,17 +135,17 @@ class SoftmaxRisk(SingleLocationRisk):
         rows = state.reshape(-1, 5)
         own = scale is None
         scale = jnp.asarray(self.scale if own else scale)
-        if self.fine.window == 0:
-            out = jax.vmap(lambda row: self._alone(row, coarse))(rows)
+        if self.plans[0].window == 0:
+            out = jax.vmap(lambda row: self._alone(row, rule))(rows)
         elif scale.ndim == 0:
-            made = self.prepared if own and not coarse else None
-            made = self._prepare(scale, coarse) if made is None else made
-            out = self._in_batches(lambda row: self._one(row, scale, made, coarse), rows)
+            made = self.prepared if own and rule == 0 else None
+            made = self._prepare(scale, rule) if made is None else made
+            out = self._in_batches(lambda row: self._one(row, scale, made, rule), rows)
         else:
             scales = jnp.broadcast_to(scale, shape).ravel()
 
             def each(row: Any, scale: Any) -> Any:
-                return self._one(row, scale, self._prepare(scale, coarse), coarse)
+                return self._one(row, scale, self._prepare(scale, rule), rule)
 
             out = self._in_batches(each, rows, scales)
         return jax.tree.map(lambda part: part.reshape(shape), out)
@@ -159,28 +159,27 @@ class SoftmaxRisk(SingleLocationRisk):
         again = jax.checkpoint(lambda row: function(*row))
         return jax.lax.map(again, arguments, batch_size=size)
 
-    def _alone(self, row: Any, coarse: bool) -> tuple[Components, Any]:
+    def _alone(self, row: Any, rule: int) -> tuple[Components, Any]:
         """A prompt of one token: all the weight is on it."""
-        error, size = reading_error(self.readers[coarse], row, self.setting)
+        error, size = reading_error(self.readers[rule], row, self.setting)
         zero = jnp.zeros_like(error)
         return Components(error, zero, zero, zero, self.setting.noise_std**2 + zero), size
 
     def _one(
-        self, row: Any, scale: Any, made: Tables | Window, coarse: bool
+        self, row: Any, scale: Any, made: Tables | Window, rule: int
     ) -> tuple[Components, Any]:
-        reader, size = self.readers[coarse], self._size(scale)
+        reader, fixed, size = self.readers[rule], self.plans[rule], self._size(scale)
         mean = scale * self.root_dim * self.setting.shift * row[0]
         if isinstance(made, Tables):
             z = (made.scores - mean) / size.wide
-            weights = density(z) * (self.coarse if coarse else self.fine).step / size.wide
+            weights = density(z) * fixed.step / size.wide
             given = from_tables(made, reader.student, row[4])
         else:
             kinks = tuple(
                 (mean + size.wide * place - made.center) / made.width
                 for place in score_bends(reader, row, self.setting)
             )
-            z, weights = score_nodes(mean, size.wide, made, kinks, coarse)
-            fixed = self.coarse if coarse else self.fine
+            z, weights = score_nodes(mean, size.wide, made, kinks, rule)
             given = from_window(made, fixed, size, reader, row[4], mean + size.wide * z)
         weights = weights * made.good
         return assembled(reader, row, self.setting, given, z, weights)
@@ -188,7 +187,7 @@ class SoftmaxRisk(SingleLocationRisk):
 
 def values_per_run(risk: SoftmaxRisk) -> int:
     """Float64 values that one run holds at a time, to size batches."""
-    fixed, reader = risk.fine, risk.readers[0]
+    fixed, reader = risk.plans[0], risk.readers[0]
     if risk.tabulated:
         return 16 * fixed.nodes
     bends = 2 * (len(reader.student.kinks) + len(reader.task.kinks))
@@ -226,8 +225,7 @@ def softmax_risk(task: SingleLocation, student: SoftmaxAttention) -> SoftmaxRisk
         root_dim=root,
         scale=scale,
         prepared=None,
-        fine=_NO_BULK,
-        coarse=_NO_BULK,
+        plans=(_NO_BULK,) * 3,
         readers=_readers(task, student),
         tabulated=False,
     )
@@ -242,22 +240,21 @@ def _check_links(task: SingleLocation, student: SoftmaxAttention) -> None:
     check_square_integrable(task.link, std)
 
 
-def _readers(task: SingleLocation, student: SoftmaxAttention) -> tuple[Reader, Reader]:
+def _readers(task: SingleLocation, student: SoftmaxAttention) -> tuple[Reader, ...]:
     width = min(student.link.width, task.link.width)
     std = 10.0 if is_traced(task.token_std) else task.token_std
     rounded = 1.0
     while rounded < std:
         rounded *= 2
-    fine, coarse = (
+    return tuple(
         Reader(
             student.link,
             task.link,
-            uniform_spacing(width, rounded, coarse=rough),
-            uniform_spacing(student.link.width, 1.0, coarse=rough),
+            uniform_spacing(width, rounded, rule=rule),
+            uniform_spacing(student.link.width, 1.0, rule=rule),
         )
-        for rough in (False, True)
+        for rule in range(3)
     )
-    return fine, coarse
 
 
 def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
@@ -285,13 +282,11 @@ def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
     tabulated &= bool(np.max(size.center + 9 * size.wide) <= _FARTHEST)
     # only polynomials keep the digits of a risk that is exponentially small
     depth = _DEEP if reader.polynomial else _SHALLOW
-    fine, coarse = (
-        plan(size, depth=depth, shared=shared, informative=tabulated, step=step)
-        for step in (STEP, STEP * _COARSE)
+    plans = tuple(
+        plan(size, depth=depth, shared=shared, informative=tabulated, step=STEP * wider)
+        for wider in _WIDER
     )
-    risk = dataclasses.replace(
-        bare, scale=scale, prepared=None, fine=fine, coarse=coarse, tabulated=tabulated
-    )
+    risk = dataclasses.replace(bare, scale=scale, prepared=None, plans=plans, tabulated=tabulated)
     if traced or np.ndim(scale):
         return risk
     with float64():
@@ -301,4 +296,4 @@ def _built(bare: SoftmaxRisk, scale: Any, scales: Any) -> SoftmaxRisk:
 
 @eqx.filter_jit
 def _prepared(risk: SoftmaxRisk, scale: Any) -> Tables | Window:
-    return risk._prepare(scale, coarse=False)
+    return risk._prepare(scale)

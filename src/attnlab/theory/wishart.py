@@ -22,34 +22,35 @@ import numpy as np
 from jaxtyping import Float
 
 from .._core.errors import InvalidArgument, check_integer
+from .agreement import disagreement
 
 _LARGEST_SIZE = 1000
 _LARGEST_FREEDOM = 10**9
-_ORDERS = (20, 28)  # Gauss-Legendre nodes in a panel, of the two rules that are compared
+_ORDERS = (28, 20, 19)  # Gauss-Legendre nodes in a panel; the last two are for comparison
 _TAIL = 9.5  # P(a singular value lies so far beyond its edge) < e^{-45}
 
 
 class MeanSpectrum(NamedTuple):
     """Nodes `x_i` and weights `w_i` with `E tr f(W) = Σ_i w_i f(x_i) + zeros f(0)`.
 
-    `coarse` is an independent rule for the same average: their difference is the error estimate.
+    `coarse` are two independent rules for the same average, for the error estimate.
     """
 
     values: Float[np.ndarray, " nodes"]
     weights: Float[np.ndarray, " nodes"]
     zeros: int
-    coarse: tuple[Float[np.ndarray, " few"], Float[np.ndarray, " few"]]
+    coarse: tuple[tuple[Float[np.ndarray, " few"], Float[np.ndarray, " few"]], ...]
 
     def average(self, function: Callable[[Any], Any]) -> tuple[float, float]:
         """`E tr f(W)` and an estimate of its error, for a smooth `f` on `[0, ∞)`."""
         terms = self.weights * function(self.values)
         fixed = self.zeros * float(function(np.zeros(1))[0]) if self.zeros else 0.0
-        other = float(np.sum(self.coarse[1] * function(self.coarse[0])))
+        others = [[float(np.sum(w * function(x)))] for x, w in self.coarse]
         value = float(np.sum(terms))
         largest = float(np.max(self.values, initial=0.0))  # of the order of the larger size
         relative = 1e-14 + 4 * np.finfo(float).eps * math.sqrt(largest)
         rounding = relative * (float(np.sum(np.abs(terms))) + abs(fixed))
-        return value + fixed, float(abs(value - other) + rounding)
+        return value + fixed, float(disagreement([value], *others) + rounding)
 
 
 @functools.lru_cache(maxsize=32)
@@ -69,9 +70,9 @@ def mean_spectrum(dim: int, freedom: int) -> MeanSpectrum:
         raise InvalidArgument("dim", dim, f"such that min(dim, freedom) <= {_LARGEST_SIZE}")
     if size == 0:
         nothing = np.zeros(0)
-        return MeanSpectrum(nothing, nothing, dim, (nothing, nothing))
-    coarse, fine = (_rule(size, max(dim, freedom), order) for order in _ORDERS)
-    return MeanSpectrum(*fine, dim - size, coarse)
+        return MeanSpectrum(nothing, nothing, dim, ((nothing, nothing),) * 2)
+    fine, *coarse = (_rule(size, max(dim, freedom), order) for order in _ORDERS)
+    return MeanSpectrum(*fine, dim - size, tuple(coarse))
 
 
 def _rule(n: int, m: int, order: int) -> tuple[np.ndarray, np.ndarray]:

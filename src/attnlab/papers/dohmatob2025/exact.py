@@ -95,17 +95,17 @@ def resolving_risk(rows: np.ndarray, theory: Theory, link: str) -> Any:
 
     risk: Any = population_risk(task, student).resolving(scales)
     size = score_range(np, rows.T)
-    plans = {}
-    for name in ("fine", "coarse"):
-        own = getattr(risk, name)
-        plans[name] = plan(
+    plans = tuple(
+        plan(
             size,
             depth=own.depth,
             shared=own.scores is None,
             informative=own.informative,
             step=own.step,
         )
-    return dataclasses.replace(risk, prepared=None, **plans)
+        for own in risk.plans
+    )
+    return dataclasses.replace(risk, prepared=None, plans=plans)
 
 
 def score_range(xp: Any, columns: Any) -> Any:

@@ -185,19 +185,24 @@ def split_scores(
     return panels(
         left + (right - left) * np.linspace(0.0, 1.0, fixed.panels + 1),
         points,
-        fine=fixed.step <= STEP,
+        order=panel_order(fixed.step),
     )
 
 
 def panels(
-    edges: Float[Array, " edges"], points: Float[Array, " points"], *, fine: bool
+    edges: Float[Array, " edges"], points: Float[Array, " points"], *, order: int
 ) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
     """Gauss-Legendre nodes and weights on panels between `edges`, split at `points` too."""
     inner = jnp.clip(points, edges[0], edges[-1])
     ends = jnp.sort(jnp.concatenate([jnp.asarray(edges), inner]))
-    nodes, weights = np.polynomial.legendre.leggauss(16 if fine else 12)
+    nodes, weights = np.polynomial.legendre.leggauss(order)
     half, middle = jnp.diff(ends)[:, None] / 2, (ends[1:] + ends[:-1])[:, None] / 2
     return (middle + half * nodes).ravel(), (half * weights).ravel()
+
+
+def panel_order(step: float) -> int:
+    """Nodes of a panel beside a lattice of this step: fewer in the rules for error estimates."""
+    return min(16, round(16 * (STEP / step) ** 2))
 
 
 def _panel(xp: Any, spread: Any) -> Any:

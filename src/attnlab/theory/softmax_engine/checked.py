@@ -1,13 +1,14 @@
 """The engine's moments as numbers with an error estimate, at a resolution found by climbing.
 
-Each rung of a ladder of resolutions is compared with the one below, whose grids have nothing in
-common with its own. The climb ends when both agree; what they differ by is the error estimate. It
-is that of the lower rung, so it does not understate the error of the value, which is the upper
-rung's. Source: `docs/theory/softmax-engine`.
+Each rung of a ladder of resolutions is compared with the one below and with that one on moved
+grids, which have nothing in common with its own. The climb ends when they agree; what they differ
+by is the error estimate. It is that of the lower rung, so it does not understate the error of the
+value, which is the upper rung's. Source: `docs/theory/softmax-engine`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -19,9 +20,11 @@ from jaxtyping import ArrayLike, Float
 
 from ..._core.errors import InvalidArgument, check_real
 from ..._core.precision import float64, to_float64, to_numpy
+from ..agreement import disagreement
 from .grids import LADDER, Resolution
 from .moments import HeadMoments, PairMoments, at_index, moments
 
+_SHIFT = 0.37  # of the second rule's grids, in steps
 _ROUNDING = 64 * np.finfo(np.float64).eps
 _LARGEST_LOG_LENGTH = 600.0
 
@@ -108,10 +111,15 @@ def softmax_moments(
     shape = a.shape
     with float64():
         a_rows, b_rows, log_l = to_float64((a.ravel(), b.ravel(), log_length))
-        below, _ = to_numpy(_evaluate(a_rows, b_rows, log_l, LADDER[0]))
-        for resolution in LADDER[1:]:
-            value, sizes = to_numpy(_evaluate(a_rows, b_rows, log_l, resolution))
-            error = jax.tree.map(lambda x, y, z: np.abs(x - y) + _ROUNDING * z, value, below, sizes)
+        shifts = to_float64((0.0, _SHIFT))
+        below, _ = to_numpy(_evaluate(a_rows, b_rows, log_l, LADDER[0], shifts[0]))
+        for lower, resolution in itertools.pairwise(LADDER):
+            beside, _ = to_numpy(_evaluate(a_rows, b_rows, log_l, lower, shifts[1]))
+            value, sizes = to_numpy(_evaluate(a_rows, b_rows, log_l, resolution, shifts[0]))
+            error = jax.tree.map(
+                lambda x, y, z, size: disagreement([x], [y], [z]) + _ROUNDING * size,
+                value, below, beside, sizes,
+            )  # fmt: skip
             scale = np.abs(value.second) + math.exp(-log_length)
             good = (error.overlap <= rtol * value.overlap) & (error.second <= rtol * scale)
             if good.all():
@@ -128,12 +136,12 @@ def softmax_moments(
 
 
 @eqx.filter_jit
-def _evaluate(a: Any, b: Any, log_length: Any, resolution: Resolution) -> Any:
+def _evaluate(a: Any, b: Any, log_length: Any, resolution: Resolution, shift: Any) -> Any:
     """The moments, and the sizes of the terms they are made of, to which rounding is relative."""
 
     def one(row: Any) -> tuple[Values, Values]:
         a, b = row
-        heads, pairs = moments(row, log_length, resolution)
+        heads, pairs = moments(row, log_length, resolution, shift)
         left, right, pair = at_index(heads, 0), at_index(heads, 1), at_index(pairs, 0)
         mixed, first, other = product_coefficients(pair, left, right)
         second = pair.product + a * b * mixed - 2 * a**2 * first - 2 * b**2 * other

@@ -55,13 +55,16 @@ class LaplaceNodes(NamedTuple):
 
 
 def score_nodes(
-    scales: Float[Array, " heads"], log_length: Float[ArrayLike, ""], count: int
+    scales: Float[Array, " heads"],
+    log_length: Float[ArrayLike, ""],
+    count: int,
+    shift: ArrayLike = 0.0,
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """Nodes of a standard normal `s` and their weights, density included.
 
     `scales` multiply `s` in the scores of the heads; up to twice the largest tilts the Gaussian.
     Some token of a prompt is beyond `√(2 (2 log L + 40))` with probability below `e^-40/L`, which
-    does not count beside moments of the order `1/L`.
+    does not count beside moments of the order `1/L`. `shift` moves all nodes by as many steps.
     """
     scales, log_length = jax.lax.stop_gradient((scales, log_length))
     most = jnp.sqrt(2 * (2 * log_length + _EXPONENT))
@@ -70,7 +73,7 @@ def score_nodes(
         for sign in (1, -1)
     )
     step = (up + down) / (count - 1)
-    s = step * np.arange(count) - down
+    s = step * (np.arange(count) + shift) - down
     return s, jnp.exp(-0.5 * s**2) * (step / math.sqrt(2 * math.pi))
 
 
@@ -80,12 +83,14 @@ def laplace_nodes(
     s: Float[Array, " n"],
     weights: Float[Array, " n"],
     resolution: Resolution,
+    shift: ArrayLike = 0.0,
 ) -> LaplaceNodes:
     """Nodes that follow the law of each head's `T`, where `P(T > t) = φ(t)^L`, `φ(t) = E e^{-tA}`.
 
     `τ = c - σ x + κ (e^{-x} - 1)` with uniform `x` in `±reach`: linear where the law of `log T`
     looks like that of a maximum, exponential on the side where it has the exponential tail of
     small `t`. Three quantiles, read off a coarse scan, fix `c, σ, κ`. All of shape `(heads, n)`.
+    `shift` moves the `x` by as many steps.
     """
     scales, log_length, s, weights = jax.lax.stop_gradient((scales, log_length, s, weights))
     a = scales[:, None]
@@ -102,10 +107,10 @@ def laplace_nodes(
     grow = math.exp(reach)
     kappa = jnp.maximum((above - below) / (grow - 2 + 1 / grow), 0.0)[:, None]
     sigma = (below[:, None] - kappa * (1 - 1 / grow)) / reach
-    y = np.linspace(-reach, reach, count)
     step = 2 * reach / (count - 1)
-    tau = middle[:, None] - sigma * y + kappa * np.expm1(-y)
-    return LaplaceNodes(tau, (sigma + kappa * np.exp(-y)) * step)
+    y = np.linspace(-reach, reach, count) + shift * step
+    tau = middle[:, None] - sigma * y + kappa * jnp.expm1(-y)
+    return LaplaceNodes(tau, (sigma + kappa * jnp.exp(-y)) * step)
 
 
 def log_survival(

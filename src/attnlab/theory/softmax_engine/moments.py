@@ -100,15 +100,19 @@ def factors(one: Token) -> Factors:
 
 
 def moments(
-    scales: Float[Array, " heads"], log_length: Float[ArrayLike, ""], resolution: Resolution
+    scales: Float[Array, " heads"],
+    log_length: Float[ArrayLike, ""],
+    resolution: Resolution,
+    shift: ArrayLike = 0.0,
 ) -> tuple[HeadMoments, PairMoments]:
     """All moments of heads with scores `a_h s` of the same `s`. Pure, float64.
 
+    `shift` moves all grids by a fraction of their steps: an independent rule of the same size.
     `scales` are the `a_h`. Returns the moments of each head, `(H,)`, and of each pair `h < h'`,
     `(H(H-1)/2,)` in the order of `numpy.triu_indices(H, 1)`.
     """
-    s, weights = score_nodes(scales, log_length, resolution.scores)
-    nodes = laplace_nodes(scales, log_length, s, weights, resolution)
+    s, weights = score_nodes(scales, log_length, resolution.scores, shift)
+    nodes = laplace_nodes(scales, log_length, s, weights, resolution, shift)
     tokens = jax.vmap(lambda a, tau: token(a * s, tau, log_length))(scales, nodes.tau)
     heads = jax.vmap(lambda one, at: head_integrals(one, weights, at, log_length))(tokens, nodes)
     first, second = np.triu_indices(len(scales), 1)
