@@ -51,6 +51,20 @@ _TRAINED = (
     _broken("open-superposition", "checks_superposition:rank_of", offset(1), "the rank plus 1"),
 )  # fmt: skip
 
+_PUBLISHED = (
+    *(_broken("published-estimators", "checks_published:exact_risks", factor(1.02, k), f"risk of column {k + 1} times 1.02") for k in range(5)),
+    _broken("published-estimators", "checks_published:squared_errors", factor(2.0, of=1), "covariance of the squared errors doubled"),
+    _broken("published-estimators", "checks_published:limit_bayes_risk", factor(1.001), "limit of Bayes' risk times 1.001"),
+    _broken("published-heads", "checks_published_layers:added", factor(0.9), "the noise that is added times 0.9"),
+    _broken("published-heads", "checks_published_layers:added", factor(0.0), "no noise added"),
+    _broken("published-landscape", "checks_published:left_out", factor(0.99), "the noise that is left out times 0.99"),
+    _broken("published-landscape", "checks_published:landscape", factor(1.01, of=0), "the exact loss times 1.01"),
+    _broken("published-digits", "checks_published_digits:peak", factor(1.05), "peaks of ϱ times 1.05"),
+    _broken("published-digits", "checks_published_digits:peak_scale", factor(0.95), "√(log d/d) times 0.95"),
+    _broken("published-digits", "checks_published_digits:moment_exponent", factor(1.05), "ε times 1.05"),
+    _broken("published-multi-task", "checks_published_layers:zero_risk", factor(0.5), "half the variance of the response"),
+)  # fmt: skip
+
 # the formulas that stand alone, each in the same three ways
 _THRICE = (
     *_broken.thrice("stein-attention", "checks_attention:stein_side", "coefficient of x_q"),
@@ -72,4 +86,4 @@ _THRICE = (
     *_broken.thrice("anisotropic", "attnlab.estimators:optimal_preconditioner", "best preconditioner"),
 )  # fmt: skip
 
-MUTATIONS = (*_THEORY, *_TRAINED, *_THRICE)
+MUTATIONS = (*_THEORY, *_TRAINED, *_PUBLISHED, *_THRICE)
