@@ -109,6 +109,19 @@ def opposite_heads(task: InContextRegression, gamma: Any) -> OppositeHeads:
     )
 
 
+def score_moments(length: int, scales: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`E |p|²` and `E (Σ p t)²` of softmax weights `p` of `length` scores `s t`, `t` standard normal,
+    for each `s > 0` of `scales`; `E Σ p t` is `s (1 - E |p|²)`."""
+    from ..._core.precision import float64
+
+    scales = np.asarray(scales, np.float64)
+    rows = np.tile([1.0, 0.0], (_ROWS, 1))
+    with float64():
+        found = _program()(rows, scales, np.eye(scales.size), 1.0, math.log(length))
+        overlap = np.asarray(found[1])[0, :, 0] + 1 / length
+        return overlap, np.asarray(found[3])[0, :, 0] + overlap
+
+
 def _terms(task: InContextRegression, omega: np.ndarray) -> list[np.ndarray]:
     """For each pair: `cross` of both heads, their overlaps and that of the pair (each minus 1/L),
     and the signals of both and of the pair."""

@@ -62,7 +62,10 @@ _PUBLISHED = (
     _broken("published-digits", "checks_published_digits:peak", factor(1.05), "peaks of ϱ times 1.05"),
     _broken("published-digits", "checks_published_digits:peak_scale", factor(0.95), "√(log d/d) times 0.95"),
     _broken("published-digits", "checks_published_digits:moment_exponent", factor(1.05), "ε times 1.05"),
-    _broken("published-multi-task", "checks_published_layers:zero_risk", factor(0.5), "half the variance of the response"),
+    _broken("published-digits", "checks_published_digits:opposite_heads", factor(1.1, of="square"), "square of the predictions of two heads times 1.1"),
+    _broken("published-multi-task", "checks_published_tasks:zero_risk", factor(0.5), "half the variance of the response"),
+    _broken("published-multi-task", "checks_published_tasks:best_head", factor(1.1, of=0), "|ω| on coordinates of one task times 1.1"),
+    _broken("published-multi-task", "checks_published_tasks:best_gain", factor(1.2), "ratio of shared to other coordinates times 1.2"),
 )  # fmt: skip
 
 # the formulas that stand alone, each in the same three ways

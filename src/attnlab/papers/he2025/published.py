@@ -37,7 +37,7 @@ def descent(step: float, *, debiased: bool = False) -> Weights:
     """A gradient step from 0, on centred covariates if `debiased`."""
 
     def weights(X: np.ndarray, query: np.ndarray) -> np.ndarray:
-        scores = np.einsum("nld,nd->nl", X, query)
+        scores = (X @ query[..., None])[..., 0]
         if debiased:
             scores -= scores.mean(1, keepdims=True)
         return step / X.shape[1] * scores
@@ -49,7 +49,7 @@ def kernel_heads(omega: Any, mu: Any) -> Weights:
     """Softmax heads with scores `ω x·x_q` and read-outs `μ`."""
 
     def weights(X: np.ndarray, query: np.ndarray) -> np.ndarray:
-        scores = np.einsum("nld,nd->nl", X, query)
+        scores = (X @ query[..., None])[..., 0]
         total = np.zeros_like(scores)
         for w, m in zip(omega, mu, strict=True):
             p = np.exp(w * scores - np.max(w * scores, 1, keepdims=True))
@@ -63,8 +63,8 @@ def ridge(penalty: float) -> Weights:
     """Ridge regression."""
 
     def weights(X: np.ndarray, query: np.ndarray) -> np.ndarray:
-        gram = np.einsum("nld,nle->nde", X, X) + penalty * np.eye(X.shape[2])
-        return np.einsum("nld,nd->nl", X, np.linalg.solve(gram, query[..., None])[..., 0])
+        gram = X.swapaxes(1, 2) @ X + penalty * np.eye(X.shape[2])
+        return (X @ np.linalg.solve(gram, query[..., None]))[..., 0]
 
     return weights
 
@@ -77,9 +77,9 @@ def squared_errors(
     X = rng.standard_normal((prompts, task.length, task.dim))
     query = rng.standard_normal((prompts, task.dim))
     weights = np.stack([predictor(X, query) for predictor in predictors], 1)
-    slopes = (query[:, None] - np.einsum("nkl,nld->nkd", weights, X)) / math.sqrt(task.dim)
-    c = np.einsum("nkd,njd->nkj", slopes, slopes) + noise
-    c += noise * np.einsum("nkl,njl->nkj", weights, weights)
+    slopes = (query[:, None] - weights @ X) / math.sqrt(task.dim)
+    c = slopes @ slopes.swapaxes(1, 2) + noise
+    c += noise * weights @ weights.swapaxes(1, 2)
     own = np.diagonal(c, axis1=1, axis2=2)
     mean = own.mean(0)
     second = np.mean(own[:, :, None] * own[:, None, :] + 2 * c**2, 0)

@@ -86,7 +86,7 @@ CLAIMS = (
             "An untrained layer predicts next to nothing, so that its loss is the variance of the response. "
             "That tells at which scale the data were drawn."
         ),
-        check=f"{_LAYERS}:published_multi_task",
+        check="attnlab.papers.he2025.checks_published_tasks:published_multi_task",
         expected="refuted as stated",
     ),
 )
