@@ -210,3 +210,17 @@ def test_bad_input_is_told(call, name):
     with pytest.raises(al.InvalidArgument) as caught:
         call()
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize(("dim", "length"), [(4, 6), (6, 4)])
+@pytest.mark.filterwarnings("error")
+def test_penalties_at_both_ends_of_floating_point(dim, length):
+    """Ridge between least squares and the prediction 0, without a warning."""
+    task = al.InContextRegression(dim, length, noise_std=0.3)
+    least = est.ordinary_least_squares_risk(task)
+    for penalty in (1e-300, 1e-200):
+        risk = est.ridge_risk(task, penalty=penalty)
+        assert abs(risk.value - least.value) <= risk.error + least.error
+    for penalty in (1e200, 1e300, 1.7e308):
+        risk = est.ridge_risk(task, penalty=penalty)
+        assert abs(risk.value - est.zero_prediction_risk(task)) <= risk.error

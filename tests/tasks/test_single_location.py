@@ -53,6 +53,21 @@ def test_a_log_length_that_is_an_integer_can_be_sampled():
         al.SingleLocation(1000, 10**6).sample(jax.random.key(0), 1000)
 
 
+@pytest.mark.parametrize("log_length", [1e-11, 0.1, 0.69, math.log(2) - 1e-9])
+def test_there_is_no_prompt_between_one_and_two_tokens(log_length):
+    with pytest.raises(InvalidArgument, match=r"log_length = .* 0 \(one token\) or at least log 2"):
+        al.SingleLocation(4, log_length=log_length)
+
+
+@pytest.mark.parametrize("log_length", [1e-12, math.log(2) * (1 - 1e-13), math.log(7) + 1e-13])
+def test_a_log_length_next_to_that_of_an_integer_is_it(log_length):
+    """So that one token is one token: its logarithm is the 0 that risks look for."""
+    task = al.SingleLocation(4, log_length=log_length)
+    assert task.log_length == math.log(task.length)
+    risk = al.population_risk(task, al.SoftmaxAttention(0.3))
+    assert np.isfinite(risk(al.Overlaps(0.5, 0.5, 0.0, 0.0, 0.0)))
+
+
 def test_prompts_have_the_stated_law():
     task = al.SingleLocation(6, 4, token_std=0.6, noise_std=0.3, link="tanh")
     k_star, v_star = task.hidden_directions(jax.random.key(8))

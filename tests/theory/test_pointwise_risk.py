@@ -273,6 +273,22 @@ def test_float64_inside_a_float32_caller():
     assert jnp.zeros(1).dtype == jnp.float32  # the caller's configuration is as it was
 
 
+def test_a_branch_of_a_float32_caller_casts():
+    risk = al.population_risk(al.SingleLocation(20, 5), al.PointwiseAttention("erf", 0.3))
+
+    def branched(kappa):
+        def at(kappa):
+            return risk(al.Overlaps(kappa, 0.2, 0.0, 0.0, 0.0)).astype(jnp.float32)
+
+        return jax.lax.cond(kappa > 0.5, at, lambda kappa: 0 * kappa, kappa)
+
+    value, slope = jax.value_and_grad(jax.jit(branched))(0.7)
+    here = al.Overlaps(0.7, 0.2, 0.0, 0.0, 0.0)
+    assert value.dtype == slope.dtype == jnp.float32
+    np.testing.assert_allclose(value, risk(here), rtol=1e-6)
+    np.testing.assert_allclose(slope, risk.gradient(here).kappa, rtol=1e-5)
+
+
 def test_parameters_of_the_task_can_be_differentiated():
     def oracle(token_std):
         task = al.SingleLocation(20, 5, token_std=token_std, signal=0.7)

@@ -153,9 +153,9 @@ def ridge_risk(
     if task.covariance is None:
 
         def function(x: Any) -> Any:
-            # λ/(x+λ) as such: nothing overflows at large penalties
+            # in ratios: no square leaves the range of floating point, however large or small λ is
             kept = penalty / (x + penalty)
-            return kept**2 / d + noise * x / (x + penalty) ** 2
+            return kept**2 / d + noise * (x / (x + penalty)) / (x + penalty)
 
         return _by_spectrum(task, mean_spectrum(d, task.length), function)
 

@@ -47,7 +47,7 @@ class SingleLocation(eqx.Module):
 
     - `dim`: dimension `d` of a token, at least 2.
     - `length`: number of tokens `L`, at least 1. Give either this or `log_length`.
-    - `log_length`: `log L` for the theory at sizes that nobody can sample; at least 0.
+    - `log_length`: `log L` for the theory at sizes that nobody can sample; 0, or at least log 2.
     - `signal`: `c >= 0`; default `√(1 - γ²)`, which keeps `E|x|² = d` for every token.
     - `token_std`: `γ`, standard deviation of the informative token, in (0, 10]; default √½.
     - `noise_std`: `ε >= 0`, standard deviation of the label noise.
@@ -192,5 +192,10 @@ def _both_lengths(length: int | None, log_length: float | None) -> tuple[int | N
     if not is_traced(log_length) and log_length < math.log(2**31):
         nearest = round(math.exp(log_length))
         if abs(math.log(nearest) - log_length) <= 1e-12 * max(1.0, log_length):
-            return nearest, log_length
+            return nearest, math.log(nearest)
+        if log_length < math.log(2):
+            allowed = (
+                "0 (one token) or at least log 2: there is no prompt between one and two tokens"
+            )
+            raise InvalidArgument("log_length", log_length, allowed)
     return None, log_length

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -85,8 +85,6 @@ class SingleLocationRisk(eqx.Module):
     """
 
     method: eqx.AbstractClassVar[str]
-    # whether a caller's reverse pass, which runs in the caller's precision, has to be spared
-    own_derivative: ClassVar[bool] = False
     scale: eqx.AbstractVar[Any]
 
     @abc.abstractmethod
@@ -167,7 +165,7 @@ class SingleLocationRisk(eqx.Module):
         elif scale is None and not is_traced(self.scale):
             _check_fits(self.scale, overlaps.shape)
         given = (self, overlaps.stack(), scale)
-        if self.own_derivative and function == "value_of" and is_traced(*jax.tree.leaves(given)):
+        if function == "value_of" and is_traced(*jax.tree.leaves(given)):
             return _traced_value(given)
         with float64():
             # numbers become arrays, so that a new value is a new argument and not a new program

@@ -57,7 +57,6 @@ class SoftmaxRisk(SingleLocationRisk):
     lattices."""
 
     method: ClassVar[str] = "quadrature"
-    own_derivative: ClassVar[bool] = True
     setting: Setting
     log_others: Any  # log(L - 1)
     root_dim: float  # √d
