@@ -68,15 +68,50 @@ def test_code_of_the_theory_pages_names_what_exists():
                 assert hasattr(parent, parts[-1]), (page.name, name)
 
 
+_NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
+
+
+def contradicted(told, printed):
+    """The numbers of a comment that are not among the printed ones. `below x`: all printed ones are;
+    powers of ten to a factor of 3, others to a unit of their last digit."""
+    there = [float(x) for x in re.findall(_NUMBER, printed)]
+    wrong = []
+    for below, text in re.findall(rf"(below )?(?<![\w.^])({_NUMBER})", told):
+        number = float(text)
+        if below:
+            good = bool(there) and there[-1] < number
+        elif "e" in text:
+            good = any(number / 3 < x < number * 3 for x in there)
+        else:
+            unit = 10.0 ** -len(text.partition(".")[2])
+            good = any(abs(x - number) <= unit * (1 + 1e-9) for x in there)
+        if not good:
+            wrong.append(text)
+    return wrong
+
+
+def test_a_comment_that_says_another_number_is_noticed():
+    assert not contradicted("quadrature 0.24324... 3e-13", "quadrature 0.2432436 2.6e-13")
+    assert not contradicted("(4, 6, 6) each", "(4, 6, 6) (4, 6, 6)")
+    assert contradicted("1.0 and the same signs", "[0.846]") == ["1.0"]
+    assert contradicted("quadrature, error below 1e-12", "0.3 ± 1.29e-10") == ["1e-12"]
+
+
 @pytest.mark.parametrize(
     "page", [p for p in pages() if python_blocks(p)], ids=lambda p: str(p.relative_to(ROOT))
 )
 def test_python_on_the_page_runs(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    space = {"__name__": "page"}
+    space = {"__name__": "page"}  # one page, one namespace
     for block in python_blocks(page):
-        exec(compile(ast.parse(block), str(page), "exec"), space)  # one page, one namespace
-    assert capsys.readouterr().err == ""
+        lines = block.splitlines()
+        for statement in ast.parse(block).body:
+            exec(compile(ast.Module([statement], []), str(page), "exec"), space)
+            shown = capsys.readouterr()
+            assert shown.err == ""
+            _, marked, told = lines[statement.end_lineno - 1].partition("  # ")
+            if marked and lines[statement.lineno - 1].startswith("print("):
+                assert not contradicted(told, shown.out), (told, shown.out)
 
 
 def test_the_example_of_a_paper_is_complete(tmp_path, monkeypatch):
