@@ -13,7 +13,7 @@ def test_a_minimum_inside_is_found():
     assert found.inside
     assert found.at == pytest.approx(0.5)
     assert found.value == pytest.approx(0.0)
-    assert found.index == 30
+    assert found.argmin == 30
 
 
 @pytest.mark.parametrize(

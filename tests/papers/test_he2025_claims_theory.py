@@ -9,9 +9,11 @@ from attnlab.claims.mutation import run_broken
 from attnlab.papers.he2025 import (
     checks_concentration,
     checks_flow,
+    checks_heads,
     checks_minimiser,
     checks_risks,
     exact_heads,
+    least_heads,
     least_risk,
     two_head_flow,
 )
@@ -156,7 +158,7 @@ def test_the_fast_program_gives_the_exact_risk(exact_pair):
     assert single == pytest.approx(padded, abs=1e-10)
 
 
-def test_the_best_heads_are_best_and_found_on_the_grid(exact_pair):
+def test_the_best_opposite_heads_are_best(exact_pair):
     task = InContextRegression(5, 40)
     best = least_risk.best_opposite(task)
     sign = np.array([1.0, -1.0])
@@ -168,8 +170,60 @@ def test_the_best_heads_are_best_and_found_on_the_grid(exact_pair):
     for change in (0.98, 1.02):
         assert risk(change * best.gamma, best.eta) > best.risk
         assert risk(best.gamma, change * best.eta) > best.risk
-    grid = np.array([-0.14, -0.07, 0.07, 0.14])
-    found = least_risk.best_on_grid(task, grid, (2, 4))
-    np.testing.assert_array_equal(found[2].omega, [-0.07, 0.07])
-    assert best.risk < found[2].risk < best.risk + 1e-7
-    assert found[4].risk < found[2].risk
+
+
+@pytest.fixture(scope="module")
+def three():
+    return least_heads.least_heads(InContextRegression(5, 40), 3)
+
+
+def test_three_heads_are_least_where_two_coalesce(three):
+    assert three.minimal
+    assert three.risk == pytest.approx(0.2420604, abs=1e-7)
+    assert abs(three.omega[0]) == pytest.approx(1.623, abs=2e-3)
+    assert three.pair == pytest.approx(-np.sign(three.omega[0]) * 0.0129, abs=2e-4)
+    # any direction costs: heads that open, another place of the pair, another third head
+    task, gap = InContextRegression(5, 40), 0.01
+    for omega in (
+        [three.omega[0], three.pair + gap, three.pair - gap],
+        [1.05 * three.omega[0], three.pair + gap, three.pair - gap],
+        [three.omega[0], 3 * three.pair + gap, 3 * three.pair - gap],
+    ):
+        assert exact_heads.heads_quadratic(task, omega).least(0.1)[0] > three.risk
+
+
+def test_a_grid_that_ends_before_the_least_heads_leaves_the_claim_open(monkeypatch):
+    # |ω| = 0.55 at d = 5, where the least of three and of four heads lies at 1.6 to 1.8
+    task, short = InContextRegression(5, 40), least_heads.GRID <= 1.25
+    monkeypatch.setattr(least_heads, "GRID", least_heads.GRID[short])
+    least_heads._table.cache_clear()
+    try:
+        _, profile = least_heads._scan(task, 3)
+        assert np.nanargmin(profile) == short.sum() - 1
+        monkeypatch.setattr(least_heads, "_ends", lambda task, start: [cut])
+        cut = least_heads.LeastHeads(
+            0.2427, np.array([0.5]), 0.0, np.ones(3), 0.0, 1.0, 1.0, None, profile
+        )
+        found = least_heads.least_heads(task, 3)
+    finally:
+        least_heads._table.cache_clear()
+    assert not found.reach.inside
+    assert np.isnan(found.reach.at)
+    assert not found.minimal
+    monkeypatch.setattr(
+        checks_heads, "infimum", lambda task, heads: checks_heads.Infimum(found, 0.2427)
+    )
+    checks, ends = checks_heads.heads_checks(task, (3,), 1000, 0)
+    assert checks[0].status != "pass"
+    assert "at an edge" in checks_heads.in_words(task, ends)
+    assert "infimum" not in checks_heads.in_words(task, ends)
+
+
+def test_no_best_heads_are_told_where_the_risk_falls_to_the_end(monkeypatch):
+    task = InContextRegression(5, 40)
+    monkeypatch.setattr(least_risk, "_LARGEST", 0.5)  # of |ω|√d; the best single head has 1.16
+    assert np.isnan(least_risk.best_single(task)).all()
+    falling = np.polynomial.Chebyshev.fit([0, 1, 2], [3.0, 2.0, 1.5], 2, [0, 2])
+    assert np.isnan(least_risk._least_inside(falling))
+    valley = np.polynomial.Chebyshev([0, 0, 1], [0, 2])
+    assert least_risk._least_inside(valley) == pytest.approx(1.0)

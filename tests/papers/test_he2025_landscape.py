@@ -7,7 +7,7 @@ import pytest
 
 from attnlab._core.interrupt import RunInterrupted
 from attnlab.papers import find_experiment
-from attnlab.papers.he2025 import one_head, single_head, small_heads, theory_setting
+from attnlab.papers.he2025 import least_risk, one_head, small_heads, theory_setting
 from attnlab.papers.he2025.exact_heads import heads_quadratic
 from attnlab.plotting.prepare import prepare
 from attnlab.tasks import InContextRegression
@@ -103,7 +103,7 @@ def test_one_head_prefers_narrower_kernels_at_small_lengths():
     assert (ds.exact.values >= ds.exact_least.values[:, None]).all()
     assert (ds.approximate.values >= ds.approximate_least.values[:, None]).all()
     assert (ds.two_heads < ds.exact_least).all()
-    best, _, _ = single_head.best_head(InContextRegression(5, 10**6), 0.1)
+    best = least_risk.best_single(InContextRegression(5, 10**6)).omega
     assert best == pytest.approx(ds.attrs["omega_limit"], abs=2e-3)
 
 

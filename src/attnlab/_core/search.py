@@ -22,13 +22,13 @@ class GridMinimum(NamedTuple):
     - `inside`: whether values rise on both sides of it
     - `at`: its place, NaN where it is not `inside`
     - `value`: the least value, where not `inside` no more than an upper bound of an infimum
-    - `index`: its index, whether `inside` or not
+    - `argmin`: its index, whether `inside` or not
     """
 
     inside: Bool[np.ndarray, "*batch"]
     at: Float[np.ndarray, "*batch"]
     value: Float[np.ndarray, "*batch"]
-    index: Int[np.ndarray, "*batch"]
+    argmin: Int[np.ndarray, "*batch"]
 
 
 def interior_minimum(
@@ -73,19 +73,19 @@ def minimum_on_line(
 
     `function` takes `(*batch, points)` and returns as much. Whether the minimum lies inside is told
     by the first grid: where it does not, `at` is NaN and `value` a bound (see `GridMinimum`).
-    `index` is that in the last grid.
+    `argmin` is that in the last grid.
     """
     low, high = (np.asarray(end, np.float64) for end in np.broadcast_arrays(low, high))
-    inside = None
-    for _ in range(rounds):
+    inside = np.ones(low.shape, bool)
+    for number in range(rounds):
         grid = low[..., None] + (high - low)[..., None] * np.linspace(0.0, 1.0, points)
         found = interior_minimum(grid, function(grid), rounding=rounding)
-        inside = found.inside if inside is None else inside
+        inside = inside if number else found.inside
         low, high = (
-            np.take_along_axis(grid, np.clip(found.index + step, 0, points - 1)[..., None], -1)[
+            np.take_along_axis(grid, np.clip(found.argmin + step, 0, points - 1)[..., None], -1)[
                 ..., 0
             ]
             for step in (-1, 1)
         )
-    at = np.take_along_axis(grid, found.index[..., None], -1)[..., 0]
+    at = np.take_along_axis(grid, found.argmin[..., None], -1)[..., 0]
     return found._replace(inside=inside, at=np.where(inside, at, np.nan))

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import ArrayLike, Float
 
 from .._core.errors import InvalidArgument, check_integer, check_real
+from .._core.search import interior_minimum
 from ..tasks import InContextRegression
 from ..tasks.in_context import check_in_context
 from ..theory.wishart import MeanSpectrum, mean_spectrum
@@ -106,7 +107,8 @@ def optimal_step(
     `(1 + (1+σ²)d/L)⁻¹` at every finite size. For several steps a search, for isotropic
     covariates without a preconditioner.
 
-    Raises `InvalidArgument` for several steps and other covariates.
+    Raises `InvalidArgument` for several steps and other covariates, or where the search ends at an
+    edge of what it covers.
     """
     steps = check_integer("steps", steps, minimum=1)
     one = one_step_optimum(task, debiased=debiased, preconditioner=preconditioner)
@@ -126,9 +128,13 @@ def optimal_step(
             value = spectrum.average(lambda x: _descent_statistic(task, rate, steps, x))[0]
         return value if math.isfinite(value) else math.inf
 
-    grid = 2 * one * np.geomspace(1e-3, 2, 60)
-    best = int(np.argmin([risk(step) for step in grid]))
-    bounds = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    # noise is fitted by many steps: what is best then shrinks like 1/steps
+    grid = 2 * one * np.geomspace(1e-2 / steps, 2, 60 + round(8 * math.log(steps)))
+    best = interior_minimum(grid, np.array([risk(step) for step in grid]))
+    if not best.inside:
+        allowed = f"a number with a best step between {grid[0]:.2g} and {grid[-1]:.2g}"
+        raise InvalidArgument("steps", steps, allowed)
+    bounds = grid[best.argmin - 1], grid[best.argmin + 1]
     found: Any = minimize_scalar(risk, bounds=bounds, method="bounded", options={"xatol": 1e-12})
     return float(found.x)
 

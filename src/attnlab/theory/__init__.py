@@ -20,6 +20,8 @@ from .attention_minimiser import minimise_attention as minimise_attention
 from .attention_risk import AttentionRisk as AttentionRisk
 from .bayes import known_location_bayes_risk as known_location_bayes_risk
 from .climbing_risk import InContextComponents as InContextComponents
+from .coalescing_heads import CoalescingHeads as CoalescingHeads
+from .coalescing_heads import coalescing_heads as coalescing_heads
 from .heads_risk import HeadsRisk as HeadsRisk
 from .in_context_general import GeneralInContextRisk as GeneralInContextRisk
 from .in_context_isotropic import InContextRisk as InContextRisk

@@ -30,7 +30,9 @@ class Minimum(NamedTuple):
     - `gradient_norm`, Euclidean, in `(ω, μ)`;
     - `hessian_eigenvalues`, `(*batch, 2H)`, ascending; some are about 0 where heads coincide or
       where the risk has no minimum but falls slowly towards `γ = 0`;
-    - `converged`: whether the gradient is below the tolerance and no eigenvalue clearly negative.
+    - `converged`: whether the gradient is below the tolerance and no eigenvalue clearly negative. An
+      infimum that no heads reach can look so from far along: `|μ|` is then huge and two `ω` nearly
+      equal, and `theory.coalescing_heads` gives the limit.
     """
 
     heads: KernelHeads

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field, field_validator
 
+from ..._core.search import interior_minimum, minimum_on_line
 from .._config import Config
 from .trained import LARGEST_LENGTH, NAMES, known, normalization_of, one_by_one
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ...plotting.spec import Figure, Mark
     from ...tasks import InContextRegression
 
+_INFINITE = 0.5  # of c, from which on the risk of exp is infinite
 _LARGEST_SOFTMAX = 3.0  # beyond, few values are computed, and slowly
 ALL = ("linear", "relu", "softmax", "tanh", "erf", "exp", "gelu")
 
@@ -104,16 +106,18 @@ def curve(task: InContextRegression, name: str, scales: np.ndarray) -> np.ndarra
 def least(task: InContextRegression, name: str, *, free_value: bool) -> tuple[float, float]:
     """The `c` between 0.01 and 10 with the least risk, and that risk: with the best `v`, or `v = 1`.
 
-    A grid, three times refined; `c` is then known to four digits, the risk to eight.
+    A grid, three times refined; `c` is then known to four digits, the risk to eight. `c` is NaN where
+    the risk is least at an end, of the range or of what is computed, and the risk then a bound.
     """
-    low, high = 0.01, 10.0
     row = 1 if free_value else 0
-    for _ in range(4):
-        scales = np.geomspace(low, high, 25)
-        risks = curve(task, name, scales)[row]
-        place = int(np.nanargmin(risks))
-        low, high = scales[max(place - 1, 0)], scales[min(place + 1, len(scales) - 1)]
-    return float(scales[place]), float(risks[place])
+
+    def risk(log_scales: np.ndarray) -> np.ndarray:
+        scales = np.exp(log_scales)
+        values = curve(task, name, scales)[row]
+        return np.where((name == "exp") & (scales >= _INFINITE), np.inf, values)
+
+    found = minimum_on_line(risk, np.log(0.01), np.log(10.0), points=25, rounds=4, rounding=1e-9)
+    return float(np.exp(found.at)), float(found.value)
 
 
 def _elementwise(task: InContextRegression, name: str, scales: np.ndarray) -> np.ndarray:
@@ -127,7 +131,7 @@ def _elementwise(task: InContextRegression, name: str, scales: np.ndarray) -> np
     with float64():
         found = np.array(to_numpy(_values()(*to_float64((risk, start.P, start.Q, scales)))).T)
     if name == "exp":  # beyond, the second moment of exp(score) is infinite
-        found[:, scales >= 0.5] = np.nan
+        found[:, scales >= _INFINITE] = np.nan
     return found
 
 
@@ -183,10 +187,10 @@ def figure(dataset: xarray.Dataset) -> Figure:
             one = dataset.sel(activation=name)
             risk = np.where(one[key].values <= 1.6 * zero, one[key].values, np.nan)
             marks.append(Line(one.c.values, risk, name, role))
-            place = int(np.nanargmin(one[key].values))
             # not at an end, where there is an infimum at best
-            if 0 < place < len(risk) - 1 and np.ptp(risk[place - 1 : place + 2]) > 1e-9:
-                marks.append(Points([one.c.values[place]], [risk[place]], None, None, role))
+            lowest = interior_minimum(one.c.values, one[key].values, rounding=1e-9)
+            if lowest.inside:
+                marks.append(Points([lowest.at], [lowest.value], None, None, role))
         ticks = [(10.0**k, f"{10.0**k:g}") for k in range(-6, 7)]
         low, high = float(dataset.c.min()), float(dataset.c.max())
         across = Axis(

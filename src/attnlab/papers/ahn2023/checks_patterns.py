@@ -140,6 +140,10 @@ def open_activations(preset: str, seed: int) -> Outcome:
     linear = (d + 1) * d / (n + d + 1)  # d (1 - n/(n+d+1))
     fixed = {name: least(task, name, free_value=False) for name in (*names, "relu")}
     free = {name: least(task, name, free_value=True) for name in names}
+    inside = np.isfinite([c for c, _ in (*fixed.values(), free["tanh"])])
+    checks.append(Check.condition(
+        "the c of the least risk is inside of those computed", True if inside.all() else None,
+    ))  # fmt: skip
     checks.append(Check.agreement(
         "relu: c by quadrature over a refined grid, against 2n/(n+2d+3)",
         fixed["relu"][0], 2 * n / (n + 2 * d + 3), relative_tolerance=1e-3,

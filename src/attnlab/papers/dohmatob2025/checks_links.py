@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.search import interior_minimum
 from ...claims import Check, Outcome
 
 _LINKS = ("linear", "quadratic", "relu")  # odd, even, neither
@@ -227,14 +228,15 @@ def open_relu_link(preset: str, seed: int) -> Outcome:
     close = values[:, :6].reshape(-1, 2, 3)
     slopes = np.abs(close[:, :, 1] - close[:, :, 2]).max(axis=1) / (2 * step)
     teacher, turned = close[:, 0, 0], values[:, 6:]
-    best = turned.argmin(axis=1)
-    gain = teacher - turned.min(axis=1)
+    least = interior_minimum(angles, turned)
+    best, gain = least.argmin, teacher - least.value
     rate = np.polyfit(dims, np.log(np.maximum(slopes, 1e-300)), 1)[0]  # a slope can be exactly 0
     listed = ", ".join(f"{s:.2g} (d = {d:.0f})" for s, d in zip(slopes, dims, strict=True))
     return Outcome(
         (
             Check.bound("slope at the teacher, ReLU, d = 10", slopes[0], lower=1e-3),
             Check.bound("R(teacher) - R of the best student turned towards or from v*, d = 10", gain[0], lower=1e-4),
+            Check.condition("that student is inside of the angles tried, also at the next d", True if least.inside[:2].all() else None),
             Check.bound("angle of that student: away from v*", angles[best[0]], upper=-0.01),
             Check.bound("change of the slope from one d to the next: falls", np.diff(slopes), upper=0.0),
             Check.bound("its exponential rate in d", rate, upper=-0.05),

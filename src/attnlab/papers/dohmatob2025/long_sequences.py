@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from ..._core.search import interior_minimum
 from .._config import Config
 
 if TYPE_CHECKING:
@@ -31,7 +32,11 @@ class LongConfig(Config):
 
 
 def run(config: LongConfig) -> xarray.Dataset:
-    """Excess risk of the teacher and best scale, for both students, on `(dim, log_length)`."""
+    """Excess risk of the teacher and best scale, for both students, on `(dim, log_length)`.
+
+    The scale is NaN where the least risk lies at an end of the scales tried, or is that of
+    predicting 0 to rounding.
+    """
     import xarray
 
     from ...students import Overlaps
@@ -43,14 +48,18 @@ def run(config: LongConfig) -> xarray.Dataset:
     beta = spreads / np.sqrt(dims)[:, None, None]
     sizes = Sizes(dims[:, None, None], (logs / dims[:, None])[..., None], beta, config.token_std)
     exact = risks_at(sizes, Overlaps.teacher())
-    best = np.argmin(exact, axis=-1)
+    best = interior_minimum(beta[:, 0][:, None], exact)
     erf = np.array([[_erf(int(d), float(log), config.token_std) for log in logs] for d in dims])
     axes = ("dim", "log_length")
     data: dict[str, Any] = {
-        "softmax_risk": (axes, exact.min(axis=-1), {"long_name": "risk of (k*, v*), best β"}),
-        "softmax_scale": (axes, np.take_along_axis(beta[:, 0], best, 1), {"long_name": "best β"}),
-        "erf_risk": (axes, erf[..., 0], {"long_name": "risk of (k*, v*), best λ"}),
-        "erf_scale": (axes, erf[..., 1], {"long_name": "best λ"}),
+        "softmax_risk": (
+            axes,
+            best.value,
+            {"long_name": "least risk of (k*, v*) over the β tried"},
+        ),
+        "softmax_scale": (axes, best.at, {"long_name": "best β, where it is inside"}),
+        "erf_risk": (axes, erf[..., 0], {"long_name": "least risk of (k*, v*) over the λ tried"}),
+        "erf_scale": (axes, erf[..., 1], {"long_name": "best λ, where it is inside"}),
         "boundary": ("dim", dims * (1 - config.token_std**2) / 2),
     }
     attrs = {"token_std": config.token_std}
@@ -66,8 +75,9 @@ def _erf(dim: int, log_length: float, token_std: float) -> tuple[float, float]:
     ones, zeros = np.ones_like(_SCALES), np.zeros_like(_SCALES)
     risk = population_risk(task, PointwiseAttention("erf", 1.0))
     values = np.asarray(risk(Overlaps(ones, ones, zeros, zeros, zeros), _SCALES))
-    at = int(np.argmin(values))
-    return float(values[at]), float(_SCALES[at])
+    # what the best λ gains on predicting 0 falls below rounding: no λ is best then
+    best = interior_minimum(_SCALES, values)
+    return float(best.value), float(best.at)
 
 
 def figure(dataset: xarray.Dataset) -> Figure:
@@ -100,7 +110,8 @@ def figure(dataset: xarray.Dataset) -> Figure:
             "Exact risk of the teacher, linear link, γ² = "
             f"{variance:.3g}, each student at its best scale for each length. Pointwise attention lets "
             "through noise from every token and is lost once L exceeds about d; softmax "
-            "holds on until log L nears (1 − γ²) d/2."
+            "holds on until log L nears (1 − γ²) d/2. Scales are drawn where the risk rises on both sides of "
+            "them: not where predicting 0 is as good to all digits, nor at an end of the scales tried."
         ),
         alt="Risk against log L for softmax and erf attention, and the best scale of each.",
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from ..._core.search import minimum_on_line
 from .._config import Config
 from .exact import LARGEST_BETA, LARGEST_SPREAD, Sizes, oracle_family, oracle_mass
 
@@ -41,25 +42,22 @@ class TemperatureConfig(Config):
 def best_temperature(sizes: Sizes) -> tuple[np.ndarray, np.ndarray]:
     """The `β` in [0.8/(γ√d), 2.5] with the smallest oracle risk, to one percent, and that risk.
 
-    Three rounds of a grid, each around the best of the one before. `sizes.beta` is not used.
+    Three rounds of a grid, each around the best of the one before. `sizes.beta` is not used. `β` is
+    NaN where the risk is least at an end, and the risk there no more than a bound.
     """
     dim, alpha, _, std = sizes
     shape = np.broadcast_shapes(*(np.shape(part) for part in (dim, alpha, std)))
     low = np.broadcast_to(0.8 / (std * np.sqrt(dim)), shape)
     high = np.broadcast_to(np.minimum(LARGEST_BETA, LARGEST_SPREAD / np.sqrt(dim)), shape)
-    low, high = np.log(low), np.log(high)
     family = oracle_family(float(np.max(dim)))
-    for _ in range(3):
-        grid = low[..., None] + (high - low)[..., None] * np.linspace(0.0, 1.0, _GRID)
-        expanded = (np.asarray(part)[..., None] for part in (dim, alpha, std))
-        dims, alphas, stds = expanded
-        risk = oracle_mass(Sizes(dims, alphas, np.exp(grid), stds), family=family)[1]
-        risk = np.where(np.isfinite(risk), risk, np.inf)
-        best = np.argmin(risk, axis=-1)[..., None]
-        low = np.take_along_axis(grid, np.maximum(best - 1, 0), -1)[..., 0]
-        high = np.take_along_axis(grid, np.minimum(best + 1, _GRID - 1), -1)[..., 0]
-    found = np.exp(np.take_along_axis(grid, best, -1))[..., 0]
-    return found, np.take_along_axis(risk, best, -1)[..., 0]
+    dims, alphas, stds = (np.asarray(part)[..., None] for part in (dim, alpha, std))
+
+    def risk(log_beta: np.ndarray) -> np.ndarray:
+        found = oracle_mass(Sizes(dims, alphas, np.exp(log_beta), stds), family=family)[1]
+        return np.where(np.isfinite(found), found, np.nan)
+
+    best = minimum_on_line(risk, np.log(low), np.log(high), points=_GRID, rounds=3)
+    return np.exp(best.at), best.value
 
 
 def run(config: TemperatureConfig) -> xarray.Dataset:
@@ -129,7 +127,7 @@ def figure(dataset: xarray.Dataset) -> Figure:
             "The limit d → ∞ prefers no β above β_c. The exact risk does: in short prompts it is "
             "least at 2c/(1 + γ²), the slope of the log-likelihood ratio by which one tells the "
             "informative of two scores from their difference, almost whatever d. Curves end where the "
-            "best answer is 0."
+            "best answer is 0, or the best β beyond what is computed (0.8/(γ√d) to 2.5)."
         ),
         alt="Best inverse temperature against α for several noises, and risks at it and at β_c.",
     )

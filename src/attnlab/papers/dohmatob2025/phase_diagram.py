@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from ..._core.search import interior_minimum
 from .._config import Config
 from .exact import LARGEST_BETA, LARGEST_SPREAD, Sizes, oracle_family, oracle_mass
 
@@ -43,7 +44,8 @@ class PhaseConfig(Config):
 def run(config: PhaseConfig) -> xarray.Dataset:
     """The largest `mass` = E p and the least `risk`/γ² of the oracle over β on (dim, alpha, noise);
     as `mass_at`, `risk_at`, both on (dim, alpha, beta) at fixed γ. NaN where `L < 2` or β is out of
-    reach.
+    reach. Where `mass_inside` or `risk_inside` is false, the best β is an end of those tried and the
+    value a bound: at least, and at most.
     """
     import xarray
 
@@ -52,6 +54,7 @@ def run(config: PhaseConfig) -> xarray.Dataset:
     noise = np.linspace(0.1, 0.95, count)
     betas = np.linspace(0.2, LARGEST_BETA, count)
     found: dict[str, list[np.ndarray]] = {name: [] for name in _NAMES}
+    inside: dict[str, list[np.ndarray]] = {"mass": [], "risk": []}
     for dim in config.dims:
         root = math.sqrt(dim)
         reach = min(LARGEST_BETA, LARGEST_SPREAD / root)
@@ -62,11 +65,13 @@ def run(config: PhaseConfig) -> xarray.Dataset:
         tried = low * (np.maximum(reach, 1.1 * low) / low) ** steps
         mass, risk = mass_and_risk(Sizes(dim, alphas[:, None, None], tried, std), family)
         risk = risk / noise[:, None]
-        missing = ~np.isfinite(risk)
-        least = np.argmin(np.where(missing, np.inf, risk), axis=-1)[..., None]
-        most = np.argmax(np.where(missing, -np.inf, mass), axis=-1)[..., None]
-        found["mass"].append(np.take_along_axis(mass, most, -1)[..., 0])
-        found["risk"].append(np.take_along_axis(risk, least, -1)[..., 0])
+        unknown = ~np.isfinite(risk)
+        least = interior_minimum(tried, np.where(unknown, np.nan, risk))
+        most = interior_minimum(tried, np.where(unknown, np.nan, -mass))
+        found["mass"].append(-most.value)
+        found["risk"].append(least.value)
+        inside["mass"].append(most.inside)
+        inside["risk"].append(least.inside)
         reachable = (betas <= reach) & (betas * root * config.token_std >= NARROWEST)
         kept = np.where(reachable, betas, np.nan)
         mass, risk = mass_and_risk(Sizes(dim, alphas[:, None], kept, config.token_std), family)
@@ -74,11 +79,18 @@ def run(config: PhaseConfig) -> xarray.Dataset:
         found["risk_at"].append(risk / config.token_std**2)
     plane, other = ("dim", "alpha", "noise"), ("dim", "alpha", "beta")
     data: dict[str, Any] = {
-        "mass": (plane, np.stack(found["mass"]), {"long_name": "largest E p of the oracle over β"}),
-        "risk": (plane, np.stack(found["risk"]), {"long_name": "least risk/γ² over β"}),
+        "mass": (
+            plane,
+            np.stack(found["mass"]),
+            {"long_name": "largest E p of the oracle over the β tried"},
+        ),
+        "risk": (plane, np.stack(found["risk"]), {"long_name": "least risk/γ² over the β tried"}),
         "mass_at": (other, np.stack(found["mass_at"]), {"long_name": "E p of the oracle at β"}),
         "risk_at": (other, np.stack(found["risk_at"]), {"long_name": "risk/γ² at β"}),
     }
+    for name, told in inside.items():
+        text = "whether that β lies inside of those tried"
+        data[f"{name}_inside"] = (plane, np.stack(told), {"long_name": text})
     for name, axis in (("mass", "noise"), ("mass_at", "beta")):
         data[f"half_{name}"] = (("dim", axis), half(alphas, data[name][1]))
     coords = {"dim": list(config.dims), "alpha": alphas, "noise": noise, "beta": betas}
@@ -157,7 +169,8 @@ def figure(dataset: xarray.Dataset) -> Figure:
         panels=panels,
         caption=(
             "Exact attention mass on the informative token and exact risk of the oracle, linear "
-            "link; on the left each at its best β. Black dashed: the limit d → ∞, which the contours "
+            "link; on the left each at the best β of those tried, from 0.75/(γ√d) to 2.5 (99/√d if "
+            "less), which may be an end: the mass is at least that, the risk at most. Black dashed: the limit d → ∞, which the contours "
             "of finite d approach. In units of γ² the risk is 0 where the token is found and 1 for "
             "the answer 0."
         ),

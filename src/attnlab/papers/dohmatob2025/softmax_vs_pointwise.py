@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from ..._core.errors import InvalidArgument
+from ..._core.search import interior_minimum
 from .._config import Config
 
 if TYPE_CHECKING:
@@ -15,6 +17,10 @@ if TYPE_CHECKING:
     from ...plotting.spec import Figure
 
 STUDENTS = ("softmax", "erf")
+
+
+# of erf attention; that of long prompts is small
+_SCALES = np.concatenate([np.geomspace(1e-9, 0.019, 128), np.geomspace(0.02, 5.0, 64)])
 
 
 class BudgetConfig(Config):
@@ -36,7 +42,10 @@ class BudgetConfig(Config):
 
 
 def best_students(dim: int, length: int) -> tuple[Any, Any]:
-    """Softmax and erf attention at the scales where the teacher's exact risk is smallest."""
+    """Softmax and erf attention at the scales where the teacher's exact risk is smallest.
+
+    Raises `InvalidArgument` where one of them is beyond the scales tried.
+    """
     from ...students import Overlaps, PointwiseAttention, SoftmaxAttention
     from ...tasks import SingleLocation
     from ...theory import population_risk
@@ -44,15 +53,16 @@ def best_students(dim: int, length: int) -> tuple[Any, Any]:
 
     betas = np.geomspace(1.5, 20.0, 32) / np.sqrt(dim)
     exact = risks_at(Sizes(dim, np.log(length) / dim, betas), Overlaps.teacher())
-    scales = np.geomspace(0.02, 5.0, 64)
+    scales = _SCALES
     task = SingleLocation(dim, length)
     ones, zeros = np.ones_like(scales), np.zeros_like(scales)
     plain = population_risk(task, PointwiseAttention("erf", 1.0))
     pointwise = np.asarray(plain(Overlaps(ones, ones, zeros, zeros, zeros), scales))
-    return (
-        SoftmaxAttention(float(betas[int(np.argmin(exact))])),
-        PointwiseAttention("erf", float(scales[int(np.argmin(pointwise))])),
-    )
+    best = interior_minimum(betas, exact), interior_minimum(scales, pointwise)
+    if not (best[0].inside and best[1].inside):
+        allowed = f"a number for which the best scales are inside of those tried at d = {dim}"
+        raise InvalidArgument("lengths", length, allowed)
+    return SoftmaxAttention(float(best[0].at)), PointwiseAttention("erf", float(best[1].at))
 
 
 def run(config: BudgetConfig) -> xarray.Dataset:

@@ -34,12 +34,12 @@ class NoisyValley(NamedTuple):
     noise: np.polynomial.Chebyshev
 
     def resting_gamma(self, learning_rate: float, batch_size: int) -> float:
-        """Where the two forces balance."""
+        """Where the two forces balance; NaN if not between 0.04 and 0.7."""
         u = np.linspace(_RANGE[0] ** 2, _RANGE[1] ** 2, 20_001)
         force = 2 * u * self.risk.deriv()(u)  # γ dR/dγ
         push = learning_rate / 2 * self.noise(u) / np.sqrt(u * batch_size)
         above = np.flatnonzero(force > push)
-        return math.sqrt(u[above[0]]) if len(above) else _RANGE[1]
+        return math.sqrt(u[above[0]]) if len(above) and above[0] else math.nan
 
     def excess(self, gamma: float, learning_rate: float, batch_size: int) -> float:
         """What the fluctuations themselves add to the risk: `Σ h s²/2 = (a/4) Σ √v`."""

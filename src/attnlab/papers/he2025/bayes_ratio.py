@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
+from ..._core.search import interior_minimum
 from .._config import Config
 from .fields import LARGEST_NOISE, Distinct, NoiseVar
 from .theory_setting import swept
@@ -34,7 +36,7 @@ class BayesRatioConfig(Config):
 
 
 def largest_ratio(noise_var: float) -> tuple[float, float]:
-    """The largest limiting ratio over all ξ, and where."""
+    """The largest limiting ratio over all ξ, and where; NaN where it is not inside of what is searched."""
     from scipy.optimize import minimize_scalar
 
     from ...estimators.proportional import proportional_ratio_to_bayes
@@ -42,7 +44,12 @@ def largest_ratio(noise_var: float) -> tuple[float, float]:
     def negative(log_ratio: float) -> float:
         return -proportional_ratio_to_bayes(float(np.exp(log_ratio)), noise_std=noise_var**0.5)
 
-    found: Any = minimize_scalar(negative, bounds=(-9, 5), method="bounded")
+    grid = np.linspace(-12, 8, 81)
+    at = interior_minimum(grid, np.array([negative(float(x)) for x in grid]))
+    if not at.inside:
+        return math.nan, math.nan
+    bounds = grid[at.argmin - 1], grid[at.argmin + 1]
+    found: Any = minimize_scalar(negative, bounds=bounds, method="bounded")
     return -float(found.fun), float(np.exp(found.x))
 
 

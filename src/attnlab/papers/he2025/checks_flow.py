@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.search import interior_minimum
 from ...claims import Check, Outcome
 from ...tasks import InContextRegression
 from . import two_head_flow
@@ -19,6 +20,12 @@ _SCALE = 1e-3  # of the start, as in Figure 21
 def limit_of_product(task: InContextRegression) -> float:
     """The claimed limit of `2φϱ`."""
     return 1 / (1 + (1 + task.noise_std**2) * task.dim / task.length)
+
+
+def _peak(course: Any) -> float:
+    """The largest ϱ, NaN if it is at an end of the times."""
+    found = interior_minimum(course.time, -course.rho)
+    return -float(found.value) if found.inside else math.nan
 
 
 def flow_phases(preset: str, seed: int) -> Outcome:
@@ -39,16 +46,16 @@ def flow_phases(preset: str, seed: int) -> Outcome:
         x = task.dim * course.rho[end] ** 2
         ratios.append(grown / (cost * x**3 / 12))
         room.append(grown / (cost / 4))
-        peaks.append(course.rho.max())
+        peaks.append(_peak(course))
         limits.append(2 * course.phi[-1] * course.rho[-1] / limit_of_product(task))
     top = 8 if preset == "paper" else 6
     scale, lambert = [], []
     for dim in [10**k for k in range(1, top + 1)]:
         task = InContextRegression(dim, 8 * dim)
         course = follow(approximate_valley(task), (1e-5, 1e-5), np.linspace(5, 30, 1000))
-        scale.append(course.rho.max() * math.sqrt(dim / math.log(dim)))
+        scale.append(_peak(course) * math.sqrt(dim / math.log(dim)))
         cost = (1 + task.noise_std**2) / task.length
-        lambert.append(course.rho.max() / math.sqrt(lambertw(1 / cost).real / dim))
+        lambert.append(_peak(course) / math.sqrt(lambertw(1 / cost).real / dim))
     exact = follow(exact_valley(tasks[0]), (_SCALE, _SCALE), times)
     return Outcome(
         (
@@ -66,7 +73,7 @@ def flow_phases(preset: str, seed: int) -> Outcome:
             f"at d = 10 ... 10^{top}. The ratio φ/ϱ grows even less than the text says: d log(φ/ϱ)/dt = "
             "2λ(x cosh x - sinh x), x = dϱ², of third order in x and not of first, hence φ/ϱ - 1 = "
             f"λx³/12 ({ratios[0]:.2f} times that at ϱ = 1/(2√d), where λ/4 is {1 / room[0]:.0f} times too much). "
-            f"Under the exact loss the phases are the same, with a peak of {exact.rho.max():.3f} "
+            f"Under the exact loss the phases are the same, with a peak of {_peak(exact):.3f} "
             f"(d = 5), until ϱ stops at {exact.rho[-1]:.4f} instead of falling to 0."
         ),
     )  # fmt: skip

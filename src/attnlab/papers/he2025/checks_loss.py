@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.search import interior_minimum
 from ...claims import Check, Outcome
 from ...tasks import InContextRegression
 from .exact_heads import HeadsQuadratic, heads_quadratic, opposite_heads
@@ -224,21 +225,27 @@ def _search(task: InContextRegression) -> tuple[float, float]:
         return -mu * omega, mu
 
     grid = np.geomspace(1e-3, 2, 200)
-    at = int(np.argmin([best(w)[0] for w in grid]))
+    at = interior_minimum(grid, np.array([best(w)[0] for w in grid]))
+    if not at.inside:
+        return math.nan, math.nan
     found: Any = minimize_scalar(
-        lambda w: best(w)[0], bounds=(grid[at - 1], grid[at + 1]), method="bounded", options={"xatol": 1e-11}
+        lambda w: best(w)[0], bounds=(grid[at.argmin - 1], grid[at.argmin + 1]), method="bounded", options={"xatol": 1e-11}
     )  # fmt: skip
     return float(found.x), best(float(found.x))[1]
 
 
 def _long_prompt_omega(dim: int) -> float:
-    """The minimiser over `ω` of the exact loss as `L -> ∞`, σ² = 0.1."""
+    """The minimiser over `ω` of the exact loss as `L -> ∞`, σ² = 0.1: inside, as the cost grows without
+    bound towards `ω = 0` and `ω² = 1/2`."""
     from scipy.optimize import minimize_scalar
 
     def log_cost(w: float) -> float:
         return math.log(1.1 / w + 1 / (1 - 2 * w)) - dim / 2 * math.log1p(-2 * w)
 
     found: Any = minimize_scalar(
-        log_cost, bounds=(1e-6, min(0.4, 4 / dim)), method="bounded", options={"xatol": 1e-12}
+        log_cost,
+        bounds=(1e-9, min(0.5 - 1e-9, 50 / dim)),
+        method="bounded",
+        options={"xatol": 1e-12},
     )
     return math.sqrt(float(found.x))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.search import interior_minimum
 from ...claims import Check, Outcome
 from . import ends as trained_ends
 from .ends import Covariates, Ends, course_of, distance
@@ -113,7 +114,7 @@ def _valley(ends: Ends) -> tuple[np.ndarray, float, float]:
 
     grid = np.linspace(low, high, 4001)
     values = [(r[0] @ cross) ** 2 / (r[0] @ form @ r[0]) for r in map(rows, grid[::20])]
-    at = grid[::20][int(np.argmax(values))]
+    at = float(interior_minimum(grid[::20], -np.array(values)).at)  # NaN at an end
     from scipy.optimize import minimize_scalar
 
     def risk(omega: float) -> float:

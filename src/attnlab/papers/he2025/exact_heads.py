@@ -15,9 +15,10 @@ import numpy as np
 
 from ...tasks import InContextRegression
 
-RUNG = 3  # of the engine's ladder: relative errors below 1e-9 for scores up to about 5
+# the engine's resolution and the number of radii: relative errors below 1e-9 for scores up to about
+# 5; a quarter of the time, errors of 1e-6 there; and for scores beyond
+USUAL, ROUGH, FINE = (3, 24), (2, 16), (4, 36)
 _ROWS = 4  # pairs in one call, always as many, so that nothing is compiled again
-_RADII = 24
 
 
 class HeadsQuadratic(NamedTuple):
@@ -57,7 +58,9 @@ class HeadsQuadratic(NamedTuple):
         return float(1 + noise - np.sum(along**2 / values[kept])), mu
 
 
-def heads_quadratic(task: InContextRegression, omega: Any) -> HeadsQuadratic:
+def heads_quadratic(
+    task: InContextRegression, omega: Any, resolution: tuple[int, int] = USUAL
+) -> HeadsQuadratic:
     """All pairs of heads with these `ω` `(H,)`."""
     omega = np.asarray(omega, np.float64)
     count = len(omega)
@@ -65,7 +68,7 @@ def heads_quadratic(task: InContextRegression, omega: Any) -> HeadsQuadratic:
         cross, overlap, signal = single_heads(task, omega)
         return HeadsQuadratic(cross, overlap[:, None], signal[:, None])
     first, second = np.triu_indices(count, 1)
-    rows = _terms(task, np.stack([omega[first], omega[second]], -1))
+    rows = pair_terms(task, np.stack([omega[first], omega[second]], -1), resolution)
     cross = np.empty(count)
     overlap, signal = np.empty((count, count)), np.empty((count, count))
     for side, at in enumerate((first, second)):
@@ -76,11 +79,13 @@ def heads_quadratic(task: InContextRegression, omega: Any) -> HeadsQuadratic:
     return HeadsQuadratic(cross, overlap + 1 / task.length, signal)
 
 
-def single_heads(task: InContextRegression, omega: Any) -> tuple[np.ndarray, ...]:
+def single_heads(
+    task: InContextRegression, omega: Any, resolution: tuple[int, int] = USUAL
+) -> tuple[np.ndarray, ...]:
     """`cross`, `overlap` and `signal` of many single heads, each `(n,)`."""
     omega = np.asarray(omega, np.float64)
     # a pair is what the program takes: a second head beside, left out again
-    rows = _terms(task, np.stack([omega, np.zeros_like(omega)], -1))
+    rows = pair_terms(task, np.stack([omega, np.zeros_like(omega)], -1), resolution)
     return rows[0][:, 0], rows[1][:, 0] + 1 / task.length, rows[3][:, 0]
 
 
@@ -99,7 +104,7 @@ class OppositeHeads(NamedTuple):
 def opposite_heads(task: InContextRegression, gamma: Any) -> OppositeHeads:
     """`c` and `q` at each `γ > 0`. Smooth functions of `γ²`, also at 0."""
     gamma = np.asarray(gamma, np.float64)
-    cross, own, pair, own_signal, pair_signal = _terms(task, np.stack([gamma, -gamma], -1))
+    cross, own, pair, own_signal, pair_signal = pair_terms(task, np.stack([gamma, -gamma], -1))
     # the two overlaps apart from 1/L, which cancels between opposite heads
     spread = own.sum(-1) - 2 * pair
     signal = own_signal.sum(-1) - 2 * pair_signal
@@ -117,23 +122,25 @@ def score_moments(length: int, scales: Any) -> tuple[np.ndarray, np.ndarray]:
     scales = np.asarray(scales, np.float64)
     rows = np.tile([1.0, 0.0], (_ROWS, 1))
     with float64():
-        found = _program()(rows, scales, np.eye(scales.size), 1.0, math.log(length))
+        found = _program(USUAL[0])(rows, scales, np.eye(scales.size), 1.0, math.log(length))
         overlap = np.asarray(found[1])[0, :, 0] + 1 / length
         return overlap, np.asarray(found[3])[0, :, 0] + overlap
 
 
-def _terms(task: InContextRegression, omega: np.ndarray) -> list[np.ndarray]:
-    """For each pair: `cross` of both heads, their overlaps and that of the pair (each minus 1/L),
+def pair_terms(
+    task: InContextRegression, omega: np.ndarray, resolution: tuple[int, int] = USUAL
+) -> list[np.ndarray]:
+    """For each pair `(n, 2)`: `cross` of both heads, their overlaps and that of the pair (each minus 1/L),
     and the signals of both and of the pair."""
     from ..._core.precision import float64
     from ...theory.radial import radial_rule
 
-    r, weights = radial_rule(task.dim, _RADII)
+    r, weights = radial_rule(task.dim, resolution[1])
     size = -(-len(omega) // _ROWS) * _ROWS
     padded = np.concatenate([omega, np.broadcast_to(omega[:1], (size - len(omega), 2))])
     parts = []
     with float64():
-        program = _program()
+        program = _program(resolution[0])
         for rows in padded.reshape(-1, _ROWS, 2):
             found = program(rows, r, weights, float(task.dim), math.log(task.length))
             parts.append([np.asarray(x) for x in found])
@@ -141,14 +148,14 @@ def _terms(task: InContextRegression, omega: np.ndarray) -> list[np.ndarray]:
 
 
 @functools.cache
-def _program() -> Any:
+def _program(rung: int) -> Any:
     import jax
     import jax.numpy as jnp
 
     from ...theory.softmax_engine import LADDER, moments, own_terms, pair_term
 
     def at(omega: Any, r: Any, dim: Any, log_length: Any) -> tuple[Any, ...]:
-        own, pairs = moments(omega * r, log_length, LADDER[RUNG])
+        own, pairs = moments(omega * r, log_length, LADDER[rung])
         pair = jax.tree.map(lambda x: x[0], pairs)
         left, right = (jax.tree.map(lambda x, k=k: x[k], own) for k in (0, 1))
         cross, same = own_terms(omega, own)

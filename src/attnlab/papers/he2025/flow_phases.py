@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
+from ..._core.search import interior_minimum
 from .theory_setting import SizeConfig, swept
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _along(
     terms = np.array([valley.terms(u)[:2] for u in (rho**2).tolist()])
     c, q = terms.T
     eta = 2 * phi * rho
-    peak = int(np.argmax(rho))
+    peak = interior_minimum(time, -rho)  # NaN where ϱ still grows at the end
     # phase I ends when dϱ² = 1/4, eq. (D.10), phase II with the peak
     grown = rho >= 0.5 / np.sqrt(config.dim)
     return {
@@ -84,7 +85,7 @@ def _along(
         "phi_star": c / q / (2 * rho),
         "risk": 1 + config.noise_var - 2 * eta * c + eta**2 * q,
         "exponent": np.gradient(np.log(rho), np.log(time)),
-        "peak": rho[peak],
-        "peak_time": time[peak],
+        "peak": -peak.value if peak.inside else np.nan,
+        "peak_time": peak.at,
         "growth_end": time[int(np.argmax(grown))] if grown.any() else np.nan,
     }

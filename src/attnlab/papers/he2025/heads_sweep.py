@@ -1,4 +1,4 @@
-"""How far more heads go: the least exact risk of evenly spaced heads at one size, for sweeps."""
+"""How far more heads go: the infimum of the exact risk at one size, for sweeps."""
 
 from __future__ import annotations
 
@@ -7,55 +7,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .exact_heads import heads_quadratic
-from .least_risk import best_opposite, best_single, long_prompt_gamma
+from .least_heads import least_heads
 
 if TYPE_CHECKING:
     import xarray
 
     from ...plotting.spec import Figure
 
-_LEAST_GAIN = 1e-9  # of risks that is more than rounding
-_LARGEST_SCORE = 4.0  # of |ω|√d, up to which the fixed resolution of the table is good
+_LEAST_GAIN = 1e-7  # of risks that is more than what is left of quadrature
 
 
 def least_risk(heads: int, length: int, dim: int, noise_var: float = 0.1) -> dict[str, float]:
-    """The least exact risk of `heads` softmax heads, and of any predictor.
+    """The infimum of the exact risk over all `ω` and `μ` of 1 to 4 softmax heads.
 
-    One head is free in `ω` and `μ`; more have `ω` evenly spaced in `[-γ, γ]`, any `μ`, and the best
-    `γ`. **Returns:** `risk`, `gamma` (the largest `|ω|`), `bayes`, and `closed`: the share of the way
-    from predicting 0 to the Bayes risk.
+    **Returns:** `risk`; `gamma`, the largest `|ω|`; `attained`, 0 where two heads coalesce and no
+    heads have that risk; the risk of any predictor, `bayes`; and `closed`, the share of the way from
+    predicting 0 to the Bayes risk. NaN where the search ends at an edge of what it covers.
     """
     from ...estimators import bayes_risk
     from ...tasks import InContextRegression
 
     task = InContextRegression(dim, length, noise_std=math.sqrt(noise_var))
-    if heads == 1:
-        single = best_single(task)
-        risk, gamma = single.risk, abs(single.omega)
-    elif heads == 2:
-        pair = best_opposite(task)
-        risk, gamma = pair.risk, pair.gamma
-    else:
-        risk, gamma = _spaced(task, heads)
+    found = least_heads(task, heads)
+    risk = found.risk if found.minimal else math.nan
+    gamma = max(*np.abs(found.omega), 0.0 if found.pair is None else abs(found.pair))
     bayes, zero = float(bayes_risk(task)), 1 + noise_var
-    closed = (zero - risk) / (zero - bayes)
-    return {"risk": risk, "gamma": gamma, "bayes": bayes, "closed": closed}
-
-
-def _spaced(task: object, heads: int) -> tuple[float, float]:
-    from scipy.optimize import minimize_scalar
-
-    pattern, noise = np.linspace(-1, 1, heads), task.noise_std**2  # type: ignore[attr-defined]
-
-    def risk(log_gamma: float) -> float:
-        return heads_quadratic(task, math.exp(log_gamma) * pattern).least(noise)[0]  # type: ignore[arg-type]
-
-    start = long_prompt_gamma(task)  # type: ignore[arg-type]
-    most = _LARGEST_SCORE / math.sqrt(task.dim)  # type: ignore[attr-defined]
-    bounds = (math.log(min(start, most) / 2), math.log(most))
-    found = minimize_scalar(risk, bounds=bounds, method="bounded", options={"xatol": 0.02})
-    return float(found.fun), math.exp(float(found.x))
+    return {
+        "risk": risk,
+        "gamma": float(gamma) if found.minimal else math.nan,
+        "attained": float(found.pair is None) if found.minimal else math.nan,
+        "bayes": bayes,
+        "closed": (zero - risk) / (zero - bayes),
+    }
 
 
 def figure(dataset: xarray.Dataset) -> Figure:
@@ -98,8 +81,9 @@ def figure(dataset: xarray.Dataset) -> Figure:
         panels=panels,
         columns=3,
         caption=(
-            "The least exact risk of H evenly spaced softmax heads. Share: 0 is predicting 0, 1 the "
-            "Bayes risk. Gains below 1e-9 are not drawn. Computed, not sampled."
+            "The infimum of the exact risk over all ω and μ of H softmax heads; of three and more no "
+            "heads may reach it, as two of them coalesce. Share: 0 is predicting 0, 1 the Bayes risk. "
+            "Gains below 1e-7 are not drawn. Computed, not sampled."
         ),
         alt="Shares of one head and two against the length; gains of further heads on a logarithmic "
         "axis.",

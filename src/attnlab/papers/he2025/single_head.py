@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from .fields import LARGEST_DIM, LARGEST_GRID, LARGEST_LENGTH, Distinct
+from .least_risk import best_single
 from .one_head import one_head
 from .theory_setting import NoiseConfig, in_words, named, swept
 
@@ -32,21 +33,6 @@ class SingleHeadConfig(NoiseConfig):
     )
     omega_max: float = Field(1.2, gt=0, le=2, description="largest ω")
     points: int = Field(80, ge=8, le=LARGEST_GRID, description="values of ω")
-
-
-def best_head(task: Any, noise: float) -> tuple[float, float, float]:
-    """`ω > 0` and `μ` of the head with the least exact risk, and that risk."""
-    coarse = np.linspace(0.05, 2.0, 16)
-    at = int(np.clip(np.argmin(one_head(task, coarse).least(noise)[0]), 1, 14))
-    low, high = coarse[at - 1], coarse[at + 1]
-    # two steps of the coarse grid: there the risk is a polynomial to many digits
-    omega = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(16) + 0.5) / 16)
-    risk, mu = one_head(task, omega).least(noise)
-    fits = [np.polynomial.Chebyshev.fit(omega, y, 12, [low, high]) for y in (risk, mu)]
-    places = fits[0].deriv().roots()
-    real = places[np.isreal(places)].real
-    best = min(real[(real > low) & (real < high)], key=fits[0])
-    return float(best), float(fits[1](best)), float(fits[0](best))
 
 
 def limit_of_omega(dim: int, noise: float) -> float:
@@ -79,7 +65,7 @@ def run(config: SingleHeadConfig) -> xarray.Dataset:
         least = float(optimal_outputs(task, head.omega).value)
         # two small heads do what debiased gradient descent does
         two = ground - optimal_effective_step(task) * (1 - 1 / length)
-        return exact, approximate, *best_head(task, config.noise_var), *pair, least, two
+        return exact, approximate, *best_single(task), *pair, least, two
 
     def together(found: list[Any]) -> xarray.Dataset:
         names = ("exact", "approximate", "exact_omega", "exact_mu", "exact_least",

@@ -70,7 +70,7 @@ def bayes_optimal(preset: str, seed: int) -> Outcome:
     std, length = math.sqrt(0.5), 10
     top = 12 if preset == "paper" else 9
     dims = np.round(10.0 ** np.arange(2, top + 1)).astype(int)
-    best = np.array([best_scale(int(d), length, std)[1] for d in dims])
+    scales, best = np.array([best_scale(int(d), length, std) for d in dims]).T
     quarter = np.array([oracle_risk(int(d), length, std, np.array([d**-0.25]))[0] for d in dims])
     half = np.array([oracle_risk(int(d), length, std, np.array([d**-0.5]))[0] for d in dims])
     slopes = np.diff(np.log(best)) / np.diff(np.log(dims))
@@ -81,6 +81,7 @@ def bayes_optimal(preset: str, seed: int) -> Outcome:
     zeros = "every excess below is exact (closed form)"
     return Outcome(
         (
+            Check.condition("the best λ is inside of [1e-9, 100]", True if np.isfinite(scales).all() else None),
             Check.bound("excess at the best λ falls at every tenfold d", best[1:] / best[:-1], upper=0.5),
             Check.bound(f"excess at the best λ, d = 10^{top}", best[-1], upper=1e-3, detail=zeros),
             Check.bound("excess at λ = d^(-1/4), ratio of the last two", quarter[-1] / quarter[-2], upper=0.5),

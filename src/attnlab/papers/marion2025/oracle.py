@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from ..._core.search import minimum_on_line
 from .._config import Config
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _RULES = {
     "quarter": (-0.25, "λ = d^(-1/4)"),
     "half": (-0.5, "λ = d^(-1/2)"),
 }
-SCALE_RANGE = (1e-4, 1e2)
+SCALE_RANGE = (1e-9, 1e2)
 
 
 class OracleConfig(Config):
@@ -49,14 +50,19 @@ def oracle_risk(dim: int, length: int, token_std: float, scales: np.ndarray) -> 
 
 
 def best_scale(dim: int, length: int, token_std: float) -> tuple[float, float]:
-    """The scale in [1e-4, 1e2] at which the oracle's risk is smallest, and that risk."""
+    """The scale in [1e-9, 1e2] at which the oracle's risk is smallest, and that risk.
+
+    The scale is NaN where the risk is least at an end, and the risk then no more than a bound.
+    """
     low, high = (math.log(bound) for bound in SCALE_RANGE)
-    for _ in range(7):
-        grid = np.linspace(low, high, 64)
-        values = oracle_risk(dim, length, token_std, np.exp(grid))
-        best = int(np.argmin(values))
-        low, high = grid[max(best - 1, 0)], grid[min(best + 1, 63)]
-    return float(np.exp(grid[best])), float(values[best])
+    best = minimum_on_line(
+        lambda grid: oracle_risk(dim, length, token_std, np.exp(grid)),
+        low,
+        high,
+        points=64,
+        rounds=7,
+    )
+    return float(np.exp(best.at)), float(best.value)
 
 
 def leading_order(dim: Any, length: Any, token_std: float) -> Any:

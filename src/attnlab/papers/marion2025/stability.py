@@ -60,10 +60,8 @@ def exponents_at(risk: Any, kappa: Any, nu: Any, scales: Any = None) -> np.ndarr
 
 
 def measured_critical_scale(dim: int, length: int, token_std: float) -> float:
-    """Where the largest transverse exponent at the teacher changes sign; NaN if not below λ = 10.
-
-    The sign is looked for above 0.5, in six rounds of a grid.
-    """
+    """Where the largest transverse exponent at the teacher changes sign; NaN if not between λ = 0.5
+    and 10, where it is looked for in six rounds of a grid."""
     _, risk = risk_at(dim, length, token_std, 1.0)
     low, high = 0.5, 10.0
     for _ in range(6):
@@ -73,8 +71,8 @@ def measured_critical_scale(dim: int, length: int, token_std: float) -> float:
         if not unstable.size:
             return float("nan")
         first = int(unstable[0])
-        if first == 0:
-            return low
+        if first == 0:  # unstable from the start: it has changed before
+            return float("nan")
         low, high = float(grid[first - 1]), float(grid[first])
     return 0.5 * (low + high)
 

@@ -64,8 +64,8 @@ CLAIMS = (
         source="paper, sections 4.2 and 4.3: stated for the approximate loss, left open for the exact one",
         explanation=(
             "The paper finds the optimum in a limit that training does not approach, and names edge of stability "
-            "as the reason. The exact loss gives the true minimum, and the noise of Adam's batches "
-            "gives the place where training rests."
+            "as the reason. The exact loss gives the true minimum of two heads, and infima of more, which no heads "
+            "reach. The noise of Adam's batches gives the place where training rests."
         ),
         check=f"{_MINIMISER}:open_true_minimiser",
         expected="confirmed",
