@@ -145,7 +145,7 @@ def learnability(preset: str, seed: int) -> Outcome:
     sizes = Sizes(1000.0, share[:, None, None] * edge[:, None], beta, std[:, None])
     family = FAMILY._replace(alpha=0.6)
     mass = attention_at(sizes, family=family).mass.max(axis=-1)
-    half = np.stack([half_point(dims, *pair, family) for pair in zip(edge, std)])
+    half = np.stack([half_point(dims, float(each), family) for each in std])
     basis = np.stack([np.ones_like(dims), 1 / dims, np.log(dims) / dims], axis=1)
     limit = np.linalg.lstsq(basis, half.T, rcond=None)[0][0]
     return Outcome(
@@ -163,15 +163,15 @@ def learnability(preset: str, seed: int) -> Outcome:
     )  # fmt: skip
 
 
-def half_point(dims: np.ndarray, edge: float, std: float, family: Sizes) -> np.ndarray:
-    """The α at which the oracle's `E p` is one half at β = 2, by two grids; NaN if not on the first."""
-    low, high = np.full(len(dims), 0.6 * edge), np.minimum(np.full(len(dims), 1.9 * edge), 0.6)
-    for _ in range(2):
-        alphas = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 8)
+def half_point(dims: np.ndarray, std: float, family: Sizes) -> np.ndarray:
+    """The α at which the oracle's `E p` is one half at β = 2, by two grids; NaN if not in 0.05 to 0.6."""
+    low, high = np.full(len(dims), 0.05), np.full(len(dims), 0.6)
+    for points in (20, 8):
+        alphas = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, points)
         found = attention_at(Sizes(dims[:, None], alphas, 2.0, std), family=family)
         odds = np.log(found.mass / found.missing)
         crossed = (odds[:, 0] > 0) & (odds[:, -1] <= 0)
-        index = np.clip(np.sum(odds > 0, axis=1) - 1, 0, 6)[:, None]
+        index = np.clip(np.sum(odds > 0, axis=1) - 1, 0, points - 2)[:, None]
         low, high = (np.take_along_axis(alphas, index + i, 1)[:, 0] for i in (0, 1))
     first, second = (np.take_along_axis(odds, index + i, 1)[:, 0] for i in (0, 1))
     return np.where(crossed, low + (high - low) * first / (first - second), np.nan)

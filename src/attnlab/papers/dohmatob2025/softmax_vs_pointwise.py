@@ -20,7 +20,7 @@ STUDENTS = ("softmax", "erf")
 
 
 # of erf attention; that of long prompts is small
-_SCALES = np.concatenate([np.geomspace(1e-9, 0.019, 128), np.geomspace(0.02, 5.0, 64)])
+_SCALES = np.concatenate([np.geomspace(1e-4, 0.019, 64), np.geomspace(0.02, 5.0, 64)])
 
 
 class BudgetConfig(Config):
