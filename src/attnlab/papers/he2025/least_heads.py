@@ -59,10 +59,11 @@ class LeastHeads(NamedTuple):
 
     @property
     def minimal(self) -> bool:
-        """Whether all conditions of a minimum hold: inside of what was searched, no slope, and up
-        in all directions."""
+        """Whether all conditions of a minimum hold: inside of what was searched and nowhere above the
+        scan, no slope, and up in all directions."""
         up = self.curvature > 0 and (self.pair is None or self.opening > 0)
-        return bool(self.reach.inside and up and abs(self.slope) < 1e-7)
+        below = self.risk <= np.nanmin(self.profile)
+        return bool(self.reach.inside and below and up and abs(self.slope) < 1e-7)
 
 
 def least_heads(task: InContextRegression, heads: int) -> LeastHeads:
