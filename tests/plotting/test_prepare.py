@@ -34,7 +34,12 @@ def prepared(*marks, **kwargs):
 def test_colours_by_order_place_and_name():
     x = [0.0, 1.0]
     marks = [Line(x, x), Line(x, x, role=3), Line(x, x), Line(x, x, role="theory")]
-    marks += [Line(x, x, role="kappa"), Points(x, x, role="kappa"), Line(x, x, role=8), Rule(1.0)]
+    marks += [
+        Line(x, x, role="kappa"),
+        Points(x, x, role="kappa"),
+        Line(x, x, role=len(PALETTE) + 2),
+        Rule(1.0),
+    ]
     colours = [mark.role for mark in prepared(*marks)]
     kappa = colours[4]
     assert colours[:4] == [PALETTE[0], PALETTE[3], PALETTE[1], NAMED["theory"]]
@@ -84,7 +89,7 @@ def test_log_axes_leave_gaps_where_nothing_can_be_shown():
         (Heat([1, 2], [1], [[1], [2]], "z"), "shape of z in Heat 0"),
         (Heat([1], [1], [[0.5]], "z", names=("a", "b")), "z of Heat 0 .* 0 to 1"),
         (Heat([1], [1], [[2]], "z", names=("a", "b")), "z of Heat 0"),
-        (Heat([1], [1], [[0]], "z", names=("a",) * 7), "1 to 6 names"),
+        (Heat([1], [1], [[0]], "z", names=("a",) * 10), "1 to 9 names"),
         (Heat([1], [1], [[0]], "z", names=("a",), log=True), "on no scale"),
         (Bars(["a"], [1, 2]), "lengths in Bars 0"),
         (Paths([([1], [1, 2])]), "lengths in Paths 0"),

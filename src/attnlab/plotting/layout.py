@@ -13,6 +13,8 @@ import textwrap
 from dataclasses import dataclass
 from typing import Any
 
+from .axis_texts import part_labels
+from .prepare import is_square
 from .spec import Figure, Panel
 
 AXES_HEIGHT = 0.56  # of the width of a panel's cell
@@ -62,6 +64,9 @@ def lay_out(figure: Figure, cells: list[Cell], drawing: Any, columns: int, width
                 _place(cell, column * each, y - above, each, (width, total))
             y -= height
         drawing.draw_without_rendering()
+        for cell in cells:
+            part_labels(cell.axes, "x")
+            part_labels(cell.axes, "y")
         for column in range(columns):  # axes that stand above each other line up
             _measure([row[column] for row in rows if column < len(row)], drawing.dpi)
     if heading:
@@ -105,6 +110,9 @@ def _place(cell: Cell, x: float, top: float, each: float, page: tuple[float, flo
     right = x + each - _GAP - cell.right
     if cell.colour_bar is not None:
         right -= 0.18
+    if is_square(cell.panel):
+        right = min(right, left + height)
+    if cell.colour_bar is not None:
         cell.colour_bar.set_position(_share(right + 0.08, top - height, 0.1, height, page))
     cell.axes.set_position(_share(left, top - height, right - left, height, page))
 

@@ -7,8 +7,8 @@ below, so that nothing covers the data.
 
 from __future__ import annotations
 
+import functools
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .axis_texts import label_log_axis
 from .layout import Cell, lay_out
 from .prepare import PALETTE, arrow_ends, classes, colour_range, plotted_numbers, prepare
 from .spec import Arrows, Band, Bars, Figure, Heat, Line, Panel, Paths, Points, Rule
@@ -49,7 +50,7 @@ _STYLE: dict[Any, Any] = {
     "figure.dpi": 100,
     "savefig.dpi": 200,
 }
-_MARKERS = ("o", "s", "^", "D", "v", "P")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 
 def render(figure: Figure) -> matplotlib.figure.Figure:
@@ -58,13 +59,12 @@ def render(figure: Figure) -> matplotlib.figure.Figure:
     Raises `InvalidArgument` for marks whose arrays do not fit together.
     """
     import matplotlib
-    import matplotlib.figure
 
     figure = _without_math(prepare(figure))
     columns = min(figure.columns, len(figure.panels))
     width = COLUMN_WIDTH if columns == 1 else TEXT_WIDTH
     with matplotlib.rc_context(_STYLE):
-        drawing = matplotlib.figure.Figure(figsize=(width, width))
+        drawing = _drawing_class()(figsize=(width, width))
         cells = []
         for panel in figure.panels:
             ax = drawing.add_axes((0.0, 0.0, 0.9 / columns, 0.3))
@@ -81,22 +81,34 @@ def save_figure(
 
     Missing directories are made.
     """
-    import matplotlib
-
     drawing = render(figure)
     stem = Path(stem)
     stem.parent.mkdir(parents=True, exist_ok=True)
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in kinds}
-    with matplotlib.rc_context(_STYLE):
-        if "png" in paths:
-            drawing.savefig(paths["png"])
-        if "pdf" in paths:
-            # No date inside, so that the same figure gives the same file.
-            drawing.savefig(paths["pdf"], metadata={"CreationDate": None, "Title": figure.title})
+    if "png" in paths:
+        drawing.savefig(paths["png"])
+    if "pdf" in paths:
+        # No date inside, so that the same figure gives the same file.
+        drawing.savefig(paths["pdf"], metadata={"CreationDate": None, "Title": figure.title})
     if "json" in paths:
         numbers = json.dumps(plotted_numbers(figure), ensure_ascii=False, allow_nan=False)
         paths["json"].write_text(numbers + "\n", encoding="utf-8")
     return list(paths.values())
+
+
+@functools.cache
+def _drawing_class() -> type[matplotlib.figure.Figure]:
+    """Figures that keep their style when they are saved: the kind of the embedded fonts is read
+    from matplotlib's settings only then."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    class Drawing(Figure):
+        def savefig(self, *args: Any, **kwargs: Any) -> None:
+            with matplotlib.rc_context(_STYLE):
+                super().savefig(*args, **kwargs)
+
+    return Drawing
 
 
 def _without_math(value: Any) -> Any:
@@ -138,7 +150,7 @@ def _draw(panel: Panel, ax: matplotlib.axes.Axes) -> Any:
         if axis.limits is not None:
             getattr(ax, f"set_{name}lim")(*axis.limits)
         if axis.log and axis.ticks is None:
-            _tidy_log(ax, name)
+            label_log_axis(ax, name)
     return colour_bar
 
 
@@ -268,24 +280,3 @@ _DRAW: dict[type, Any] = {
     Rule: _draw_rule,
     Paths: _draw_paths,
 }
-
-
-def _tidy_log(ax: Any, name: str) -> None:
-    """Powers of ten alone have labels; an axis that shows fewer than two of them has a few plain
-    numbers instead."""
-    import matplotlib.ticker
-
-    axis = getattr(ax, f"{name}axis")
-    axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
-    low, high = sorted(getattr(ax, f"get_{name}lim")())
-    if not 0 < low < high or math.floor(math.log10(high)) > math.ceil(math.log10(low)):
-        return
-    for steps in ((1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7), tuple(np.arange(10, 100) / 10)):
-        decades = range(math.floor(math.log10(low)), math.floor(math.log10(high)) + 1)
-        places = [step * 10.0**k for k in decades for step in steps]
-        shown = [place for place in places if low <= place <= high]
-        if len(shown) >= 3:
-            break
-    if not 2 <= len(shown) <= 8:
-        return
-    getattr(ax, f"set_{name}ticks")(shown, [f"{place:.3g}" for place in shown])

@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .plotly_maps import HOVER, map_traces
-from .prepare import PALETTE, arrow_ends, extent, prepare, thin, thin_band, thin_path
+from .prepare import PALETTE, arrow_ends, extent, is_square, prepare, thin, thin_band, thin_path
 from .spec import Arrows, Axis, Band, Bars, Figure, Heat, Line, Panel, Paths, Points, Rule
 
 if TYPE_CHECKING:
     import plotly.graph_objects
 
 LIMIT = 1500  # points per curve; more cannot be told apart on a screen
-_SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+_SYMBOLS = (
+    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "triangle-left",
+    "triangle-right",
+)  # fmt: skip
 
 _ABOVE = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
 _BELOW = {"orientation": "h", "x": 0, "y": 0, "yanchor": "bottom", "yref": "container"}
@@ -119,6 +122,10 @@ def _chart(panel: Panel) -> dict[str, Any]:
     # a bar of colours stands above the axes
     legend = _BELOW if named and any("colorbar" in trace for trace in data) else _ABOVE
     x_axis, y_axis = _axis(panel.x, extent(panel, "x")), _axis(panel.y, extent(panel, "y"))
+    if is_square(panel):
+        # as large as fits, beside the axis labels
+        y_axis |= {"scaleanchor": "x", "constrain": "domain"}
+        x_axis |= {"constrain": "domain", "domain": [0.0, 1.0]}
     if legend is _BELOW:  # Plotly then measures from the axis itself, not from its numbers
         x_axis["title"] = {**x_axis["title"], "standoff": 26}
     if bars:

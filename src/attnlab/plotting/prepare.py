@@ -13,8 +13,12 @@ from .._core.errors import InvalidArgument
 from .spec import Arrows, Band, Bars, Figure, Heat, Line, Mark, Panel, Paths, Points, Rule
 
 # Okabe and Ito's palette, which the common kinds of colour blindness keep apart, without its yellow
-# (too light for lines on white).
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# (too light for lines on white); then three darker ones of Tol's.
+PALETTE = (
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
+    "#882255", "#777711", "#332288",
+)  # fmt: skip
+LEAST_SPREAD = 0.1  # of the values of a map, relative: less is not shown as all of the colours
 NAMED = {"theory": "#000000", "reference": "#6E6E6E"}
 _ARRAYS = {
     Line: ("x", "y"),
@@ -137,10 +141,18 @@ def _colour_limits(mark: Heat, where: str) -> tuple[float, float] | None:
 
 def colour_range(mark: Heat) -> tuple[float, float] | None:
     """The values at the ends of the colours of a prepared map; None leaves them to the renderer."""
-    if mark.limits is not None or not mark.diverging:
+    if mark.limits is not None:
         return mark.limits
-    largest = float(np.nanmax(np.abs(mark.z))) or 1.0
-    return -largest, largest
+    finite = mark.z[np.isfinite(mark.z)]
+    if mark.diverging:
+        largest = float(np.max(np.abs(finite), initial=0.0)) or 1.0
+        return -largest, largest
+    if mark.log or not finite.size:
+        return None
+    low, high = float(finite.min()), float(finite.max())
+    room = LEAST_SPREAD * max(abs(low), abs(high)) - (high - low)
+    # differences of a per cent must not look like structure
+    return (low - room / 2, high + room / 2) if room > 0 else None
 
 
 def _vector(value: Any, where: str) -> np.ndarray:
@@ -235,6 +247,18 @@ def extent(panel: Panel, axis: str) -> tuple[float, float]:
     every = np.concatenate(values)
     every = every[np.isfinite(every)]
     return (float(every.min()), float(every.max())) if every.size else (0.0, 1.0)
+
+
+def is_square(panel: Panel) -> bool:
+    """Whether a prepared panel shows a plane whose two directions have one scale: a square matrix,
+    or paths, arrows or a map over the same range on both axes."""
+    kinds = (Heat, Arrows, Paths)
+    if panel.x.log or panel.y.log or not any(isinstance(mark, kinds) for mark in panel.marks):
+        return False
+    (left, right), (low, high) = extent(panel, "x"), extent(panel, "y")
+    wide, tall = right - left, high - low
+    alike = abs(wide - tall) <= 0.1 * max(wide, tall)
+    return alike and abs(left - low) <= 0.1 * max(wide, tall) and wide > 0
 
 
 def arrow_ends(mark: Arrows) -> tuple[np.ndarray, np.ndarray]:

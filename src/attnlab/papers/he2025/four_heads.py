@@ -182,7 +182,7 @@ def _panel(dataset: xarray.Dataset, loss: str, name: str, sign: str) -> Panel:
 
     value = dataset[name].sel(loss=loss).values
     marks = [
-        Line(dataset.time.values, value[:, head], f"head {head + 1}", head)
+        Line(dataset.time.values, value[:, head], f"head {head}", head)
         for head in range(value.shape[1])
     ]
     risk = float(dataset.risk.sel(loss=loss)[-1])
@@ -197,7 +197,7 @@ def _layer(dataset: xarray.Dataset, name: str, sign: str) -> Panel:
 
     value = dataset[f"layer_{name}"].values
     marks = [
-        Line(dataset.step.values, value[:, head], f"head {head + 1}", head)
+        Line(dataset.step.values, value[:, head], f"head {head}", head)
         for head in range(value.shape[1])
     ]
     words = {"omega": "ω (KQ's diagonal)", "mu": "μ (OV's label entry)"}[name]
