@@ -120,14 +120,15 @@ def _chart(panel: Panel) -> dict[str, Any]:
     bars = any(isinstance(mark, Bars) for mark in panel.marks)
     named = any(trace.get("showlegend", False) for trace in data)
     # a bar of colours stands above the axes
-    legend = _BELOW if named and any("colorbar" in trace for trace in data) else _ABOVE
+    coloured = any("colorbar" in trace for trace in data)
+    legend = _BELOW if named and coloured else _ABOVE
     x_axis, y_axis = _axis(panel.x, extent(panel, "x")), _axis(panel.y, extent(panel, "y"))
     if is_square(panel):
         # as large as fits, beside the axis labels
         y_axis |= {"scaleanchor": "x", "constrain": "domain"}
         x_axis |= {"constrain": "domain", "domain": [0.0, 1.0]}
-    if legend is _BELOW:  # Plotly then measures from the axis itself, not from its numbers
-        x_axis["title"] = {**x_axis["title"], "standoff": 26}
+    if coloured:  # Plotly then measures from the axis itself, not from its numbers
+        x_axis["title"] = {**x_axis["title"], "standoff": 30}
     if bars:
         x_axis |= {"type": "category", "tickformat": ""}
     layout = {
