@@ -174,7 +174,7 @@ def test_the_best_opposite_heads_are_best(exact_pair):
 
 @pytest.fixture(scope="module")
 def three():
-    return least_heads.least_heads(InContextRegression(5, 40), 3)
+    return least_heads.least_heads(InContextRegression(5, 40), 3, 1)
 
 
 def test_three_heads_are_least_where_two_coalesce(three):
@@ -198,22 +198,22 @@ def test_a_grid_that_ends_before_the_least_heads_leaves_the_claim_open(monkeypat
     monkeypatch.setattr(least_heads, "GRID", least_heads.GRID[short])
     least_heads._table.cache_clear()
     try:
-        _, profile = least_heads._scan(task, 3)
+        _, profile = least_heads._scan(task, 3, 1)
         assert np.nanargmin(profile) == short.sum() - 1
         monkeypatch.setattr(least_heads, "_ends", lambda task, start: [cut])
         cut = least_heads.LeastHeads(
             0.2427, np.array([0.5]), 0.0, np.ones(3), 0.0, 1.0, 1.0, None, profile
         )
-        found = least_heads.least_heads(task, 3)
+        found = least_heads.least_heads(task, 3, 1)
     finally:
         least_heads._table.cache_clear()
     assert not found.reach.inside
     assert np.isnan(found.reach.at)
     assert not found.minimal
     monkeypatch.setattr(
-        checks_heads, "infimum", lambda task, heads: checks_heads.Infimum(found, 0.2427)
+        checks_heads, "infimum", lambda task, heads, starts: checks_heads.Infimum(found, 0.2427)
     )
-    checks, ends = checks_heads.heads_checks(task, (3,), 1000, 0)
+    checks, ends = checks_heads.heads_checks(task, (3,), 1, 1000, 0)
     assert checks[0].status != "pass"
     assert "at an edge" in checks_heads.in_words(task, ends)
     assert "infimum" not in checks_heads.in_words(task, ends)

@@ -24,21 +24,21 @@ class Infimum(NamedTuple):
     risk: float
 
 
-def infimum(task: InContextRegression, heads: int) -> Infimum:
+def infimum(task: InContextRegression, heads: int, starts: int = 2) -> Infimum:
     """The search, and the risk of what it found by derivatives of the exact integrals."""
     from ...theory import coalescing_heads
 
-    found = least_heads(task, heads)
+    found = least_heads(task, heads, starts)
     if found.pair is None:
         return Infimum(found, found.risk)
     return Infimum(found, coalescing_heads(task, found.omega, found.pair).least()[0])
 
 
 def heads_checks(
-    task: InContextRegression, counts: tuple[int, ...], samples: int, seed: int
+    task: InContextRegression, counts: tuple[int, ...], starts: int, samples: int, seed: int
 ) -> tuple[tuple[Check, ...], dict[int, Infimum]]:
     """Checks on the least risks of so many heads, and these."""
-    ends = {count: infimum(task, count) for count in counts}
+    ends = {count: infimum(task, count, starts) for count in counts}
     minimal = all(end.found.minimal for end in ends.values())
     told = Check.condition(
         f"least risks of {_listed(counts)} heads: inside of |ω|√d <= {GRID[-1]:g}, no slope there, up in all directions",

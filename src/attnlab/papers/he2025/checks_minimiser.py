@@ -57,11 +57,11 @@ def open_true_minimiser(preset: str, seed: int) -> Outcome:
         - found.risk
         for e in (0.05, 0.2, 0.5)
     ]
-    counts = (2, 3, 4) if preset == "quick" else (1, 2, 3, 4)
+    counts, starts = ((3, 4), 1) if preset == "quick" else ((1, 2, 3, 4), 2)
     samples = 100_000 if preset == "quick" else 1_000_000
-    more, ends = heads_checks(task, counts, samples, seed)
+    more, ends = heads_checks(task, counts, starts, samples, seed)
     shorter = InContextRegression(3, 20, noise_std=math.sqrt(0.1))
-    elsewhere = heads_checks(shorter, counts, samples, seed)[0] if preset == "paper" else ()
+    elsewhere = heads_checks(shorter, counts, starts, samples, seed)[0] if preset == "paper" else ()
     vanilla = descent(task) - (1.1 - 40 / (40 + 1 + 5.5))
     ratio = best[3].gamma / long_prompt_gamma(tasks[3])
     # Adam: a large rate and a small batch, so that the valley is crossed in a few thousand steps

@@ -25,7 +25,7 @@ MOST = 4
 # of |ω|√d, beside 0; small ones stand for pairs that are nearly one
 GRID = np.array([0.08, 0.25, 0.5, 0.8, 1.2, 1.7, 2.3, 3.0, 3.8, 4.8, 6.0])
 _CLOSE = 0.4  # of |ω - ω'|√d in a choice, below which two heads may be about to coalesce
-_STARTS, _ROUNDS = 2, 8
+_ROUNDS = 8
 _WIDTHS = {
     ROUGH: 0.3,
     USUAL: 0.08,
@@ -66,11 +66,12 @@ class LeastHeads(NamedTuple):
         return bool(self.reach.inside and below and up and abs(self.slope) < 1e-7)
 
 
-def least_heads(task: InContextRegression, heads: int) -> LeastHeads:
-    """The infimum of the exact risk over all `ω` and `μ` of so many heads, 1 to 4."""
+def least_heads(task: InContextRegression, heads: int, starts: int = 2) -> LeastHeads:
+    """The infimum of the exact risk over all `ω` and `μ` of so many heads, 1 to 4; the search begins
+    at the best `starts` choices of the scan that are not neighbours."""
     heads = check_integer("heads", heads, minimum=1, maximum=MOST)
-    starts, profile = _scan(task, heads)
-    found = [end for start in starts for end in _ends(task, start)]
+    places, profile = _scan(task, heads, starts)
+    found = [end for place in places for end in _ends(task, place)]
     best = min(found, key=lambda one: one.risk)
     # heads that are all 0 predict no more than the mean of the labels
     reach = interior_minimum(np.append(0.0, GRID), np.append(1 + task.noise_std**2, profile))
@@ -101,7 +102,7 @@ def _table(task: InContextRegression) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return omega, cross, form
 
 
-def _scan(task: InContextRegression, heads: int) -> tuple[list[np.ndarray], np.ndarray]:
+def _scan(task: InContextRegression, heads: int, count: int) -> tuple[list[np.ndarray], np.ndarray]:
     """Different choices from the grid with the least risks, and the least over the largest `|ω|`."""
     omega, cross, form = _table(task)
     scale = 1 / np.sqrt(np.diag(form))
@@ -123,7 +124,7 @@ def _scan(task: InContextRegression, heads: int) -> tuple[list[np.ndarray], np.n
         apart = [np.abs(known - p).max() > 2 for known in starts for p in (place, mirror)]
         if all(apart):
             starts.append(place)
-        if len(starts) == _STARTS:
+        if len(starts) == count:
             break
     return [omega[start] for start in starts], np.where(np.isinf(profile), np.nan, profile)
 
