@@ -190,3 +190,12 @@ def test_sentences_that_are_too_long_are_refused_and_not_cut(small_bert):
     encoder = load_encoder(small_bert)
     with pytest.raises(al.InvalidArgument, match="at most 20 tokens"):
         encoder.tokens.encode(sentiment_sentences(20, seed=0).texts, max_length=20)
+
+
+@pytest.mark.parametrize("seen", [[0, 1, 1, 1], [1, 0, 1, 1], [0, 0, 0, 0]])
+def test_padding_that_is_not_at_the_end_is_refused(small_bert, seen):
+    encoder = load_encoder(small_bert)
+    ids, select = np.array([[2, 7, 8, 3]]), np.eye(4)[None]
+    for mask in (np.array([seen], bool), np.array([[1, 1, 1, 0]])):
+        with pytest.raises(al.InvalidArgument, match="mask"):
+            encoder.read(ids, mask, select)

@@ -78,6 +78,32 @@ def test_what_cannot_be_stored_is_named_and_nothing_is_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["PASS/FAIL", "", ".", " a", "a\n", 3])
+def test_names_that_are_no_names_in_a_file(tmp_path, name):
+    values = np.arange(2.0)
+    named = [
+        xr.Dataset({name: ("x", values)}),
+        xr.Dataset({"a": ("x", values)}).assign_attrs({name: 1}),
+        xr.Dataset({"a": ("x", values, {name: 1})}),
+    ]
+    if isinstance(name, str):
+        named.append(xr.Dataset({"a": (name, values)}))
+    for dataset in named:
+        with pytest.raises(InvalidArgument, match="name of a"):
+            records.save(dataset, tmp_path / "a.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("value", [None, 1.5, b"text", np.nan])
+def test_python_objects_that_are_no_text(tmp_path, value):
+    mixed = np.array(["p", value], dtype=object)
+    for dataset in (xr.Dataset({"o": ("x", mixed)}), xr.Dataset(coords={"x": mixed})):
+        with pytest.raises(InvalidArgument, match="text throughout"):
+            records.save(dataset, tmp_path / "a.nc")
+    text = xr.Dataset({"o": ("x", np.array(["p", ""], dtype=object))})
+    assert records.load(records.save(text, tmp_path / "b.nc")).o.values.tolist() == ["p", ""]
+
+
 def test_failed_write_keeps_the_old_file_and_leaves_nothing_behind(tmp_path, monkeypatch):
     path = records.save(example(), tmp_path / "record.nc")
 

@@ -143,3 +143,22 @@ def test_a_named_one_can_be_made_inside_of_a_trace():
 def test_a_stretch_of_zeros_lets_the_sum_vanish():
     with pytest.raises(InvalidArgument, match="cannot vanish"):
         normalized_activation(lambda x: jnp.maximum(1 + x, 0))
+
+
+@pytest.mark.parametrize("low", [-20.0, -25.0, -60.0, -1e4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_plus_tanh_far_below_zero(low, masked):
+    """In float32 `1 + tanh s` is 0 there; its shares are those of `exp(2s)`."""
+    scores = jnp.array([low, low - 1.0, 3.0])
+    where = jnp.array([True, True, not masked])
+    normalization = get_normalization("one-plus-tanh")
+
+    def weights(s):
+        return normalization.weights(s, where=where) if masked else normalization.weights(s[:2])
+
+    share = 1 / (1 + np.exp(-2.0))
+    np.testing.assert_allclose(weights(scores)[:2], [share, 1 - share], atol=1e-5)
+    # d w_0 / d s_0 = 2 w_0 (1 - w_0) for weights proportional to exp(2s)
+    slope = jax.grad(lambda s: weights(s)[0])(scores)
+    expected = 2 * share * (1 - share)
+    np.testing.assert_allclose(slope, [expected, -expected, 0.0], atol=1e-5)

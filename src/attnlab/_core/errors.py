@@ -29,10 +29,15 @@ class InvalidArgument(ValueError):
             shown = f"<{type(value).__name__}>"
         if len(shown) > 120:
             shown = shown[:117] + "..."
-        super().__init__(f"{name} = {shown} is not allowed: it must be {allowed}")
+        super().__init__(printable(f"{name} = {shown} is not allowed: it must be {allowed}"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.name, self.value, self.allowed))
+
+
+def printable(text: str) -> str:
+    """`text` with its control characters escaped: names from files could write on a terminal."""
+    return "".join(x if x.isprintable() or x == "\n" else ascii(x)[1:-1] for x in text)
 
 
 def is_traced(*values: Any) -> bool:

@@ -26,7 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._core.errors import InvalidArgument, check_choice, check_integer, check_real
 from ..checkpoints import read_weights
-from .tokens import Tokens
+from .tokens import Tokens, check_padding
 
 _ACTIVATIONS: dict[str, Any] = {
     "gelu": functools.partial(jax.nn.gelu, approximate=False),
@@ -139,8 +139,9 @@ class BertEncoder:
         """Hidden states of every layer at chosen places, and the attention of the first token.
 
         `mask` is True on tokens and False on padding; `select` gives the weight of each token in
-        each position that is kept.
+        each position that is kept. Raises `InvalidArgument` for padding that is not at the end.
         """
+        check_padding(mask)
         states, logits = _forward(
             self._weights,
             jnp.asarray(ids, jnp.int32),

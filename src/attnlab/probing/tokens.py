@@ -88,6 +88,17 @@ def padded(sentences: Sequence[Tokenized], length: int) -> tuple[np.ndarray, np.
     return ids, mask
 
 
+def check_padding(mask: np.ndarray) -> None:
+    """Raises `InvalidArgument` unless each sentence comes first and its padding behind it: places
+    are counted from the start, and the first token is the one whose attention is kept."""
+    seen = np.asarray(mask)
+    allowed = "booleans (batch, tokens), True on each sentence and False on the padding behind it"
+    if seen.ndim != 2 or seen.dtype != bool or not seen.size:
+        raise InvalidArgument("mask", mask, allowed)
+    if not seen[:, 0].all() or (seen[:, 1:] & ~seen[:, :-1]).any():
+        raise InvalidArgument("mask", "padding before or inside a sentence", allowed)
+
+
 def _load(path: Path) -> Any:
     require("tokenizers")
     import tokenizers

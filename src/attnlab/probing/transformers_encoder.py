@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from .._core.errors import InvalidArgument, check_integer
 from .bert import Reading, name_of
-from .tokens import Tokens, padded
+from .tokens import Tokens, check_padding, padded
 
 
 class TransformersEncoder:
@@ -93,7 +93,11 @@ class TransformersEncoder:
         mask: Bool[np.ndarray, "batch tokens"],
         select: Float[np.ndarray, "batch positions tokens"],
     ) -> Reading:
-        """Hidden states of every layer at chosen places, and the attention of the first token."""
+        """Hidden states of every layer at chosen places, and the attention of the first token.
+
+        Raises `InvalidArgument` for padding that is not at the end.
+        """
+        check_padding(mask)
         torch = self._torch
         pad = getattr(self._model.config, "pad_token_id", None) or 0
         inputs = np.where(mask, ids, pad).astype(np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,16 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
     The file appears complete or not at all, whatever happens to the writer; an older file of that
     name stays until then. Attributes of any JSON type survive the round trip.
 
-    Raises `InvalidArgument` for variables or attributes that netCDF cannot hold, `OSError` when
-    the disk refuses.
+    Raises `InvalidArgument` for variables, names or attributes that netCDF cannot hold, `OSError`
+    when the disk refuses.
     """
     path = Path(path)
+    _check_names(dataset)
     stored = _with_attributes(dataset, _encode)
     encoding = {}
     for name, variable in stored.variables.items():
+        if variable.dtype.kind == "O":
+            _check_text(str(name), variable.values)
         if variable.dtype.kind not in "biufSUOTmM":
             raise InvalidArgument(
                 str(name), variable.dtype, "a variable of numbers, booleans, text or times"
@@ -87,6 +90,26 @@ def load(path: str | os.PathLike[str]) -> xarray.Dataset:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidArgument("record", str(path), f"a complete netCDF-4 file ({reason})") from None
     return _with_attributes(dataset, _decode)
+
+
+def _check_names(dataset: xarray.Dataset) -> None:
+    """A name with `/` would be a path of groups, one without text or of other types is none."""
+    owners: list[tuple[str, Iterable[Any]]] = [("attribute", dataset.attrs)]
+    owners += [("attribute", variable.attrs) for variable in dataset.variables.values()]
+    owners += [("variable", dataset.variables), ("dimension", dataset.sizes)]
+    for what, names in owners:
+        for name in names:
+            plain = isinstance(name, str) and name.isprintable() and name.strip(" .") == name
+            if not plain or not name or "/" in name:
+                allowed = "printable text without /, and without spaces or dots at its ends"
+                raise InvalidArgument(f"name of a {what}", name, allowed)
+
+
+def _check_text(name: str, values: np.ndarray) -> None:
+    """Of Python objects only text comes back as it was; None would come back as empty text."""
+    for value in values.ravel():
+        if not isinstance(value, str):
+            raise InvalidArgument(name, value, "text throughout, in an array of Python objects")
 
 
 def _encode(name: str, value: Any) -> Any:

@@ -7,7 +7,7 @@ Source: eq. (2.2), Appendices B.1 (linear against softmax) and B.2 (`f/Σf`) of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -30,7 +30,8 @@ class Normalization:
     `C_f` in `weights ≈ (1 + C_f (score - mean score)) / L` at small scores, None where the weights
     have no such expansion; `sums_to_one`, whether the weights of a query add up to 1; `activation`,
     the function `g` of one score of which the weights are `g(s_ℓ)/L`, or `g(s_ℓ)` as it is unless
-    `over_length`; None for other weights.
+    `over_length`; None for other weights; `logarithm`, `log f` of one score for weights `f/Σf` that
+    are computed as the softmax of it, None for those that are not.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Normalization:
     sums_to_one: bool = True
     activation: Activation | None = None
     over_length: bool = True
+    logarithm: Callable[[Any], Any] | None = None
 
     def weights(self, scores: Any, axis: int = -1, where: Any = None) -> Any:
         """Weights for `scores`; entries where the mask `where` is False get weight 0.
@@ -51,11 +53,12 @@ class Normalization:
 
 
 def _masked(normalization: Normalization, scores: Any, axis: int, where: Any) -> Any:
-    """Scores are masked before the function sees them, for softmax by -∞; a fully masked query is
+    """Scores are masked before the function sees them, logarithms by -∞; a fully masked query is
     computed on zeros and then set to 0, which keeps its gradients finite."""
     some = jnp.any(where, axis=axis, keepdims=True)
-    if normalization.name == "softmax":
-        hidden = jnp.where(where | ~some, jnp.where(some, scores, 0.0), -jnp.inf)
+    if normalization.logarithm is not None:
+        logarithms = normalization.logarithm(jnp.where(where, scores, 0.0))
+        hidden = jnp.where(where | ~some, logarithms, -jnp.inf)
         return jnp.where(where & some, jax.nn.softmax(hidden, axis=axis), 0.0)
     seen = jnp.where(where, scores, 0.0)
     if not normalization.sums_to_one:
@@ -145,8 +148,17 @@ def _squared_affine(C: float) -> Normalization:
 
 @cache
 def one_plus_tanh() -> Normalization:
-    """`f(x) = 1 + tanh x`, written so that it underflows late: `2 sigmoid(2x)`."""
-    return normalized_activation(lambda x: 2 * jax.nn.sigmoid(2 * x), name="1 + tanh x")
+    """`f(x) = 1 + tanh x`, by its logarithm, which never underflows: `log sigmoid(2x) + log 2`."""
+
+    def logarithm(scores: Any) -> Any:
+        return jax.nn.log_sigmoid(2 * scores)
+
+    plain = normalized_activation(lambda x: 2 * jax.nn.sigmoid(2 * x), name="1 + tanh x")
+    return replace(
+        plain,
+        function=lambda s, axis: jax.nn.softmax(logarithm(s), axis=axis),
+        logarithm=logarithm,
+    )
 
 
 def elementwise(activation: str | Activation, *, over_length: bool = True) -> Normalization:
@@ -176,7 +188,9 @@ def _elementwise(activation: Activation, over_length: bool) -> Normalization:
 _EXP = Activation("exp", jnp.exp)  # no activation of a risk on overlaps: its tails are too heavy
 
 # One object each: a new function would be a new compiled program.
-_SOFTMAX = Normalization("softmax", lambda s, axis: jax.nn.softmax(s, axis=axis), 1.0)
+_SOFTMAX = Normalization(
+    "softmax", lambda s, axis: jax.nn.softmax(s, axis=axis), 1.0, logarithm=lambda s: s
+)
 _NORMALIZATIONS: dict[str, Callable[[], Normalization]] = {
     "softmax": lambda: _SOFTMAX,
     "one-plus-tanh": one_plus_tanh,
