@@ -3,6 +3,7 @@
 import collections
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -93,3 +94,75 @@ def test_tensors_that_are_no_plain_numbers(tmp_path):
     torch.save({"x": torch.tensor([float("nan")])}, tmp_path / "n.pt")
     with pytest.raises(al.InvalidArgument, match="x has 1 NaN"):
         read_weights(tmp_path / "n.pt")["x"]
+
+
+@pytest.mark.parametrize("level", ["model", "state_dict", "module"])
+def test_tensors_beside_a_state_dict(tmp_path, state, level):
+    beside = {"best_val_loss": torch.tensor(1.25), "rng": torch.zeros(8, dtype=torch.uint8)}
+    torch.save({**beside, level: state, "optimizer": {"state": {}}}, tmp_path / "w.pt")
+    assert set(read_weights(tmp_path / "w.pt")) == {"weight", "bias"}
+    torch.save({level: state, "net": state}, tmp_path / "two.pt")
+    with pytest.raises(al.InvalidArgument, match="under each of"):
+        read_weights(tmp_path / "two.pt")
+
+
+def test_eight_bits(tmp_path):
+    true = torch.randn(3, 4)
+    scale = true.abs().max() / 448
+    codes = (true / scale).to(torch.float8_e4m3fn)
+    torch.save({"w": codes, "w_scale_inv": scale}, tmp_path / "w.pt")
+    read = read_weights(tmp_path / "w.pt")["w"]
+    np.testing.assert_allclose(read, true, rtol=0.07, atol=1e-3)
+    for beside in ({}, {"w_scale_inv": scale, "w_scale": scale}):
+        torch.save({"w": codes} | beside, tmp_path / "n.pt")
+        with pytest.raises(al.InvalidArgument, match="FP8 weights with one scale"):
+            read_weights(tmp_path / "n.pt")["w"]
+
+
+def test_complex_numbers_are_no_weights(tmp_path):
+    torch.save({"x": torch.ones(2, dtype=torch.complex64)}, tmp_path / "w.pt")
+    with pytest.raises(al.InvalidArgument, match="x is complex"):
+        read_weights(tmp_path / "w.pt")["x"]
+
+
+def rewritten(source, target, change):
+    """The same archive with another pickle."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+        for item in old.infolist():
+            data = old.read(item)
+            new.writestr(item.filename, change(data) if "data.pkl" in item.filename else data)
+
+
+def test_storages_that_are_too_short(tmp_path):
+    torch.save({"a": torch.arange(4.0), "b": torch.arange(17.0)}, tmp_path / "w.pt")
+
+    def longer(data):  # the numbers of the storage and of the tensor: those behind it would be read
+        assert data.count(b"K\x04") == 2
+        return data.replace(b"K\x04", b"K\x10")
+
+    rewritten(tmp_path / "w.pt", tmp_path / "long.pt", longer)
+    rewritten(tmp_path / "w.pt", tmp_path / "same.pt", lambda data: data)
+    assert read_weights(tmp_path / "same.pt")["a"].tolist() == [0, 1, 2, 3]
+    with pytest.raises(al.InvalidArgument, match="64 bytes of a tensor are no record"):
+        read_weights(tmp_path / "long.pt")
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_strides_that_make_a_tensor_larger_than_its_file(tmp_path, old):
+    wide = torch.ones(1).expand(10**6, 10**6)
+    path = tmp_path / "w.pt"
+    torch.save({"a": wide}, path, _use_new_zipfile_serialization=not old)
+    with pytest.raises(al.InvalidArgument, match="a place for every number; a of shape"):
+        read_weights(path)
+    whole = torch.arange(12.0).reshape(3, 4)
+    torch.save({"a": whole, "b": whole.T, "c": whole[1]}, path)  # views share a storage
+    np.testing.assert_array_equal(read_weights(path)["b"], whole.numpy().T)
+
+
+def test_a_history_of_trainings(tmp_path):
+    """`hist_dict`: keys are tuples, values lists of parameters."""
+    steps = [torch.randn(2, 1, 2, 3, 3) for _ in range(3)]
+    torch.save({"hist_dict": {(0,): steps[:2], (1, "x"): steps[2:]}}, tmp_path / "w.pt")
+    weights = read_weights(tmp_path / "w.pt")
+    assert list(weights) == ["hist_dict[(0,)][0]", "hist_dict[(0,)][1]", "hist_dict[(1, 'x')][0]"]
+    np.testing.assert_array_equal(weights["hist_dict[(0,)][1]"], steps[1].numpy())

@@ -190,6 +190,60 @@ def test_weights_that_are_not_finite(tmp_path, value, dtype):
     assert read_weights(tmp_path / "w.npz")["good"].tolist() == [1.0, 1.0]
 
 
+SCALES = {
+    "one": ("_scale_inv", np.full((1, 1), 0.01), None),
+    "single": ("_scale", np.float32(0.01), None),
+    "rows": ("_scale", np.array([[0.01], [0.02], [0.03]]), None),
+    "blocks": ("_scale_inv", np.array([[0.01, 0.02], [0.03, 0.04]]), [2, 3]),
+}
+
+
+def rounded(kind):
+    """Weights, their 8-bit codes under each scale of `SCALES`, and the scale of each weight."""
+    _, scale, block = SCALES[kind]
+    full = np.broadcast_to(scale, (3, 4)) if block is None else np.empty((3, 4))
+    if block is not None:
+        for i in range(3):
+            for j in range(4):
+                full[i, j] = scale[i // block[0], j // block[1]]
+    true = RNG.uniform(-1, 1, size=(3, 4))
+    return true, (true / full).astype(np.float32), np.float32(scale), block
+
+
+@pytest.mark.parametrize("kind", SCALES)
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, np.int8])
+def test_weights_of_eight_bits_come_with_their_scale(tmp_path, kind, dtype):
+    true, codes, scale, block = rounded(kind)
+    config = {} if block is None else {"quantization_config": {"weight_block_size": block}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    header, data = {}, b""
+    names = {np.int8: "I8", ml_dtypes.float8_e4m3fn: "F8_E4M3"}
+    for name, array, told in (
+        ("w", (np.rint(codes) if dtype is np.int8 else codes).astype(dtype), names[dtype]),
+        ("w" + SCALES[kind][0], scale, "F32"),
+    ):
+        ends = [len(data), len(data) + array.nbytes]
+        header[name] = {"dtype": told, "shape": list(array.shape), "data_offsets": ends}
+        data += array.tobytes()
+    text = json.dumps(header).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    read = read_weights(tmp_path)["w"]
+    step = 0.5 * np.max(scale) if dtype is np.int8 else 0.0
+    np.testing.assert_allclose(read, true, rtol=0.07, atol=step + 1e-3)
+    (tmp_path / "config.json").unlink()
+    if block is not None:
+        with pytest.raises(al.InvalidArgument, match="scales fit"):
+            read_weights(path)["w"]
+
+
+def test_weights_of_eight_bits_without_a_scale_are_refused(tmp_path):
+    header = {"w": {"dtype": "F8_E5M2", "shape": [2, 2], "data_offsets": [0, 4]}}
+    text = json.dumps(header).encode()
+    (tmp_path / "w.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"\x3c" * 4)
+    refusal(tmp_path / "w.safetensors", "FP8 weights with one scale; w has none beside it")
+
+
 class Bomb:
     """Would write a file if anybody unpickled it."""
 

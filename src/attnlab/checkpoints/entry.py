@@ -13,10 +13,12 @@ from .._core.errors import InvalidArgument
 
 @dataclass(frozen=True)
 class Entry:
-    """An array in a file: its shape, and how to read it."""
+    """An array in a file: its shape, how to read it, and whether it holds floating-point numbers of
+    8 bits or fewer, which stand for weights only together with a scale."""
 
     shape: tuple[int, ...]
     read: Callable[[], np.ndarray]
+    eight_bit: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 import zipfile
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,11 @@ import numpy as np
 
 from .entry import Contents, Entry, refuse
 
-_LEVELS = ("state_dict", "model_state_dict", "model")  # where trainers put it in a larger file
+# where trainers put it in a larger file
+_LEVELS = ("state_dict", "model_state_dict", "model", "module", "model_state", "net", "weights")
+_HISTORY = (
+    "hist_dict"  # parameters over a training, for each run, as the code of ahn2023 keeps them
+)
 
 
 def read_torch(path: Path) -> Contents:
@@ -38,12 +43,17 @@ def read_torch(path: Path) -> Contents:
         raise
     except Exception as error:  # broken bytes lead its reader to errors of any kind
         raise refuse(path, "a complete PyTorch file", error) from None
-    tensors = _state_dict(loaded, torch.Tensor)
+    tensors = _state_dict(path, loaded, torch.Tensor) or _history(loaded, torch.Tensor)
     if not tensors:
         raise refuse(path, "a state dict: names with tensors")
+    _check_storages(path, tensors, mapped)
     return Contents(
         {
-            name: Entry(tuple(tensor.shape), partial(_read, path, name, tensor))
+            name: Entry(
+                tuple(tensor.shape),
+                partial(_read, path, name, tensor),
+                tensor.is_floating_point() and tensor.element_size() < 2,
+            )
             for name, tensor in tensors.items()
         }
     )
@@ -65,17 +75,59 @@ def _is_whole_archive(path: Path) -> bool:
     return True
 
 
-def _state_dict(loaded: Any, kind: type) -> dict[str, Any]:
+def _state_dict(path: Path, loaded: Any, kind: type) -> dict[str, Any]:
+    """The tensors of a level that trainers use, whatever stands beside it, else those at hand."""
     if not isinstance(loaded, dict):
         return {}
-    found = {str(name): value for name, value in loaded.items() if isinstance(value, kind)}
-    if found:
-        return found
-    for level in _LEVELS:
-        found = _state_dict(loaded.get(level), kind)
-        if found:
-            return found
-    return {}
+    deeper = {x: found for x in _LEVELS if (found := _state_dict(path, loaded.get(x), kind))}
+    if len(deeper) > 1:
+        raise refuse(path, f"of one state dict; there is one under each of {', '.join(deeper)}")
+    if deeper:
+        return next(iter(deeper.values()))
+    return {str(name): value for name, value in loaded.items() if isinstance(value, kind)}
+
+
+def _history(loaded: Any, kind: type) -> dict[str, Any]:
+    """`hist_dict[run][step]` of every run and step."""
+    runs = loaded.get(_HISTORY) if isinstance(loaded, dict) else None
+    if not isinstance(runs, dict):
+        return {}
+    return {
+        f"{_HISTORY}[{run!r}][{step}]": value
+        for run, values in runs.items()
+        if isinstance(values, list | tuple)
+        for step, value in enumerate(values)
+        if isinstance(value, kind)
+    }
+
+
+def _check_storages(path: Path, tensors: dict[str, Any], mapped: bool) -> None:
+    """Each tensor within its storage, each storage as large as its record in the file: PyTorch maps
+    what the pickle says, which may be the bytes of others."""
+    storages = {}
+    for name, tensor in tensors.items():
+        if tensor.layout != _strided() or tensor.is_quantized or tensor.is_meta:
+            continue  # refused when it is read
+        storage = tensor.untyped_storage()
+        if tensor.numel() * tensor.element_size() > storage.nbytes():
+            told = f"{name} of shape {tuple(tensor.shape)} has {storage.nbytes()} bytes"
+            raise refuse(path, f"complete, with a place for every number; {told}")
+        storages[storage.data_ptr()] = storage.nbytes()
+    sizes = Counter(size for size in storages.values() if size)
+    if mapped:
+        with zipfile.ZipFile(path) as archive:
+            known = Counter(x.file_size for x in archive.infolist() if "/data/" in x.filename)
+        if sizes - known:
+            told = f"{next(iter(sizes - known))} bytes of a tensor are no record of it"
+            raise refuse(path, f"a complete PyTorch file; {told}")
+    elif sum(storages.values()) > path.stat().st_size:
+        raise refuse(path, "a complete PyTorch file; its tensors are larger than it")
+
+
+def _strided() -> Any:
+    import torch
+
+    return torch.strided
 
 
 def _read(path: Path, name: str, tensor: Any) -> np.ndarray:

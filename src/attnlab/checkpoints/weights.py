@@ -25,6 +25,7 @@ _READERS = {
     ".pth": read_torch,
     ".bin": read_torch,
 }
+_SCALES = ("_scale_inv", "_scale")  # both multiply, whatever the first is called
 
 
 class Weights(Mapping[str, np.ndarray]):
@@ -35,8 +36,10 @@ class Weights(Mapping[str, np.ndarray]):
     - `metadata`: text that the file holds beside its arrays.
 
     `weights[name]` is an array of finite numbers: float64 stays float64, integers and booleans stay
-    as they are, all other numbers become float32. It raises `InvalidArgument` for a name that is
-    not there and for weights that are NaN or infinite. `shape(name)` reads nothing.
+    as they are, all other numbers become float32. Weights of 8 bits are multiplied by the scale that
+    stands beside them (`name_scale_inv` or `name_scale`). It raises `InvalidArgument` for a name that
+    is not there, for 8 bits without a scale and for weights that are NaN or infinite. `shape(name)`
+    reads nothing.
     """
 
     def __init__(self, path: Path, contents: Contents, config: Mapping[str, Any]):
@@ -51,6 +54,10 @@ class Weights(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         self._known(name)
         array = np.asarray(self._entries[name].read())
+        if array.dtype.kind == "c":
+            raise InvalidArgument("path", str(self.path), f"of real numbers; {name} is complex")
+        if self._entries[name].eight_bit or array.dtype.kind in "iu":
+            array = self._scaled(name, array)
         if array.dtype.kind not in "biu" and array.dtype != np.float64:
             array = array.astype(np.float32)
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -59,6 +66,32 @@ class Weights(Mapping[str, np.ndarray]):
                 "path", str(self.path), f"of finite weights; {name} has {count} NaN or infinite"
             )
         return array
+
+    def _scaled(self, name: str, array: np.ndarray) -> np.ndarray:
+        """Weights of few bits times their scale; whole numbers without one are what they are."""
+        beside = [name + end for end in _SCALES if name + end in self]
+        if not beside and not self._entries[name].eight_bit:
+            return array
+        told = f"{name} has {', '.join(beside) or 'none'} beside it"
+        unknown = [x for x in (name + "_zero_point", name + "_shape") if x in self]
+        if len(beside) != 1 or unknown or array.ndim != 2:
+            raise InvalidArgument("path", str(self.path), f"of FP8 weights with one scale; {told}")
+        scale = self[beside[0]].astype(np.float32)
+        rows, columns = array.shape
+        told_by = self.config.get("quantization_config")
+        block: Any = told_by.get("weight_block_size") if isinstance(told_by, Mapping) else None
+        if scale.size == 1:
+            return array.astype(np.float32) * scale.reshape(())
+        if scale.shape in ((rows,), (rows, 1)):
+            return array.astype(np.float32) * scale.reshape(rows, 1)
+        sound = isinstance(block, list) and len(block) == 2
+        if sound and all(isinstance(x, int) and not isinstance(x, bool) and x > 0 for x in block):
+            high, wide = block
+            if scale.shape == (-(-rows // high), -(-columns // wide)):
+                full = np.repeat(np.repeat(scale, high, axis=0), wide, axis=1)
+                return array.astype(np.float32) * full[:rows, :columns]
+        allowed = f"of FP8 weights whose scales fit; {beside[0]} has shape {scale.shape}"
+        raise InvalidArgument("path", str(self.path), f"{allowed} for {array.shape}")
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
