@@ -14,5 +14,6 @@ from .families import FAMILIES as FAMILIES
 from .families import recognise as recognise
 from .layout import Layout as Layout
 from .mapping_file import read_mapping as read_mapping
+from .neighbours import check_neighbours as check_neighbours
 from .weights import Weights as Weights
 from .weights import read_weights as read_weights

@@ -140,10 +140,9 @@ def _separate(
         pieces = _split(weights, layout, layer, fused, axis)
         arrays |= dict(zip(("query", "key", "value"), pieces))
         if "qkv" in biases:
-            cuts = np.cumsum([piece.shape[axis] for piece in pieces])
-            if biases["qkv"].shape != (cuts[-1],):
+            if biases["qkv"].shape != (fused.shape[axis],):
                 raise _unfit(weights, layer, f"the bias of qkv has shape {biases['qkv'].shape}")
-            pieces = np.split(biases.pop("qkv"), cuts[:-1])
+            pieces = _split(weights, layout, layer, biases.pop("qkv"), 0)
             biases |= dict(zip(("query", "key", "value"), pieces))
     shapes = {name: array.shape for name, array in arrays.items()}
     if any(len(shape) not in (2, 3) or 0 in shape for shape in shapes.values()):
@@ -154,15 +153,23 @@ def _separate(
 def _split(
     weights: Weights, layout: Layout, layer: int, fused: np.ndarray, axis: int
 ) -> list[np.ndarray]:
-    heads, groups = layout.heads, layout.kv_heads
+    """Queries, keys and values out of one array, whatever stands next to what."""
+    heads, groups = layout.heads, layout.kv_heads or layout.heads
+    by_head = layout.order == "heads"
+    if by_head and heads is None:
+        allowed = "given, since qkv goes head by head"
+        raise InvalidArgument("heads", None, allowed)
     if heads is None or groups is None or groups == heads:
-        shares = [1, 1, 1]
-    else:
-        shares = [heads, groups, groups]
-    length, rest = divmod(fused.shape[axis], sum(shares))
-    if rest or not length:
+        heads, groups = (heads, heads) if by_head and heads is not None else (1, 1)
+    length, rest = divmod(fused.shape[axis], heads + 2 * groups)
+    if rest or not length or heads % groups:
         raise _unfit(weights, layer, f"qkv has shape {fused.shape}")
-    return np.split(fused, np.cumsum(shares)[:-1] * length, axis=axis)
+    if not by_head:
+        return np.split(fused, np.array([heads, heads + groups]) * length, axis=axis)
+    grouped = np.moveaxis(fused, axis, 0).reshape(groups, -1, length, *np.delete(fused.shape, axis))
+    parts = grouped[:, :-2], grouped[:, -2], grouped[:, -1]
+    flat = [part.reshape(-1, *np.delete(fused.shape, axis)) for part in parts]
+    return [np.moveaxis(part, 0, axis) for part in flat]
 
 
 def _array(weights: Weights, template: str, layer: int) -> np.ndarray:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from .._core.errors import InvalidArgument
+from . import kinds
+from .configuration import configured
+from .kinds import Kinds
 from .layout import Layout, every_layer, layers_of
 from .weights import Weights
 
@@ -88,8 +90,12 @@ FAMILIES = (
     ),
 )
 
-# Beside a layer's projections these make its scores or values something else than circuits say.
-_FOREIGN = ("q_norm.weight", "k_norm.weight", "bias_k", "bias_v", "q_layernorm.weight")
+_KINDS: dict[str, Kinds] = {
+    "BERT": kinds.BERT,
+    "DistilBERT": kinds.DISTILBERT,
+    "GPT-2": kinds.GPT2,
+    "Llama": kinds.LLAMA,
+}
 
 
 def recognise(weights: Weights) -> Layout:
@@ -98,31 +104,26 @@ def recognise(weights: Weights) -> Layout:
         found = layers_of(family.first, weights)
         if not found:
             continue
+        if (
+            len(found) > 1 and family.key
+        ):  # a part whose output has another name is of another family
+            keys, outputs = layers_of(family.key, weights), layers_of(family.output, weights)
+            found = {x: y for x, y in found.items() if x in outputs or x not in keys} or found
         if len(found) > 1:
             places = ", ".join(repr(prefix) for prefix in sorted(found))
             told = f"given: {family.family} attention is there under several prefixes, {places}"
             raise InvalidArgument("mapping", None, told)
         (prefix,) = found
         layout = replace(family.with_prefix(prefix), layers=found[prefix])
-        _check_foreign(weights, layout)
         layout = _grouped_lens(layout, weights)
-        return _configured(replace(layout, layers=every_layer(layout, weights)), weights)
+        layout = replace(layout, layers=every_layer(layout, weights))
+        return configured(layout, weights, _KINDS.get(layout.family, {}))
     some = ", ".join(list(weights)[:4])
     raise InvalidArgument(
         "mapping",
         None,
         f"given for {weights.path}, whose names belong to no known family ({some}, ...)",
     )
-
-
-def _check_foreign(weights: Weights, layout: Layout) -> None:
-    stem = layout.first.removesuffix("q_proj.weight").removesuffix("in_proj_weight")
-    for layer in layout.layers[:1]:
-        for name in _FOREIGN:
-            full = stem.replace("{layer}", str(layer)) + name
-            if full in weights:
-                allowed = f"of plain bilinear attention; {full} changes queries or keys"
-                raise InvalidArgument("path", str(weights.path), allowed)
 
 
 def _grouped_lens(layout: Layout, weights: Weights) -> Layout:
@@ -138,61 +139,3 @@ def _grouped_lens(layout: Layout, weights: Weights) -> Layout:
     if any(name.endswith(rotary) for name in weights):
         changed["beside"] = "rotary positions of an unknown base"
     return replace(layout, **changed)
-
-
-def _configured(layout: Layout, weights: Weights) -> Layout:
-    """What `config.json` says about heads, scale and positions. Raises `InvalidArgument`."""
-    config: Mapping[str, Any] = weights.config
-    if not config:
-        return layout
-    told: dict[str, Any] = {
-        "heads": _whole(weights, "num_attention_heads", "n_heads", "n_head"),
-        "kv_heads": _whole(weights, "num_key_value_heads"),
-        "head_dim": _whole(weights, "head_dim"),
-    }
-    if layout.family == "BERT" and str(config.get("position_embedding_type", "absolute")) not in (
-        "absolute",
-        "None",
-    ):
-        told["beside"] = f"positions of type {config['position_embedding_type']}"
-    if layout.family == "BERT" and config.get("is_decoder") is True:
-        told["causal"] = True
-    if layout.family == "GPT-2":
-        if config.get("scale_attn_weights") is False:
-            told["scale"] = 1.0
-        told["by_layer"] = config.get("scale_attn_by_inverse_layer_idx") is True
-    if layout.family == "Llama":
-        told |= _positions(config)
-        base = config.get("query_pre_attn_scalar")
-        if isinstance(base, int | float) and not isinstance(base, bool) and base > 0:
-            told["scale"] = base**-0.5
-    if config.get("attn_logit_softcapping"):
-        told["beside"] = "a cap on the logits"
-    return replace(layout, **{name: value for name, value in told.items() if value is not None})
-
-
-def _positions(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Rotary positions of the plain kind have a base; others are told as not known here."""
-    nested = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(nested, Mapping):
-        nested = {}
-    kind = nested.get("rope_type", nested.get("type", "default"))
-    base = nested.get("rope_theta", config.get("rope_theta", 10000.0))
-    share = nested.get("partial_rotary_factor", config.get("partial_rotary_factor", 1.0))
-    plain = config.get("model_type") in ("llama", "mistral", "qwen2", "mixtral")
-    usual = isinstance(base, int | float) and not isinstance(base, bool) and base > 0
-    if plain and kind == "default" and usual and share in (1, None):
-        return {"rotary": float(base), "beside": ""}
-    return {"beside": f"positions of the kind {config.get('model_type')}, {kind}"}
-
-
-def _whole(weights: Weights, *keys: str) -> int | None:
-    for key in keys:
-        value = weights.config.get(key)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            allowed = f"of a sound config.json; there {key} = {value!r}"
-            raise InvalidArgument("path", str(weights.path), allowed)
-        return value
-    return None

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Convention = Literal["row", "column"]
+Order = Literal["parts", "heads"]
+Pairs = Literal["halves", "neighbours"]
 
 
 @dataclass(frozen=True)
@@ -21,15 +23,22 @@ class Layout:
 
     In names `{layer}` and `{head}` stand for numbers that count from 0.
 
-    - `query`, `key`, `value` or all three in `qkv`, one after the other; `output`.
+    - `query`, `key`, `value` or all three in `qkv`; `output`.
+    - `order` of `qkv`: `"parts"`, all queries, then all keys, then all values (GPT-2); `"heads"`, the
+      queries of a group of heads, its key, its value, then the next group (GPT-NeoX).
     - the same with `_bias`; None where there is none.
     - `convention`: `"row"`, `"column"`, or None: to be told from the shapes.
     - `heads`; `kv_heads`, fewer of keys and values, shared by groups of heads; `head_dim`. None:
       told by the shapes.
     - `scale` of the logits; None: `1/√head_dim`. `by_layer` divides it by the layer's number, from 1.
     - `causal`: whether a token attends to itself and earlier ones only; None: not known.
-    - `rotary`: the base of rotary positions, None without.
+    - `rotary`: the base of rotary positions, None without; `rotary_pairs`: entries that are turned
+      together, `k` and `k + e/2` (`"halves"`) or `2k` and `2k + 1` (`"neighbours"`); `rotary_share`
+      of a head's entries that are turned, the first ones.
+    - `window`: how many tokens are seen, the token itself and those before it; None: all.
+      `window_layers`: the layers that have it; None: all.
     - `beside`: what else enters the scores, and no weights here tell.
+    - `ignored`: names behind the attention's prefix that are none of its weights.
     - `family`: where the names come from; `layers`: the numbers found in the file.
     """
 
@@ -38,6 +47,7 @@ class Layout:
     key: str | None = None
     value: str | None = None
     qkv: str | None = None
+    order: Order = "parts"
     query_bias: str | None = None
     key_bias: str | None = None
     value_bias: str | None = None
@@ -51,7 +61,12 @@ class Layout:
     by_layer: bool = False
     causal: bool | None = None
     rotary: float | None = None
+    rotary_pairs: Pairs = "halves"
+    rotary_share: float = 1.0
+    window: int | None = None
+    window_layers: tuple[int, ...] | None = None
     beside: str | None = None
+    ignored: tuple[str, ...] = ()
     family: str = "mapping"
     layers: tuple[int, ...] = ()
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,18 @@ from .._core.errors import InvalidArgument, check_choice, check_flag, check_inte
 from .layout import NAMES, Layout, every_layer, layers_of
 from .weights import Weights
 
-_INTEGERS = ("heads", "kv_heads", "head_dim")
+_INTEGERS = ("heads", "kv_heads", "head_dim", "window")
 _IN_CONTEXT = ("dim", "n_outputs", "normalization")
-_KNOWN = (*NAMES, "convention", *_INTEGERS, "scale", "causal", "rotary", *_IN_CONTEXT)
+_CHOICES = {
+    "convention": ("row", "column"),
+    "qkv_order": ("parts", "heads"),
+    "rotary_pairs": ("halves", "neighbours"),
+}
+_POSITIVE = ("scale", "rotary", "rotary_share")
+_KNOWN = (
+    *(*NAMES, *_CHOICES, *_INTEGERS, *_POSITIVE),
+    *("causal", "beside", "ignored", *_IN_CONTEXT),
+)
 
 
 def read_mapping(
@@ -24,7 +35,9 @@ def read_mapping(
     """The layout that a mapping describes, and its `dim`, `n_outputs`, `normalization`, if any.
 
     **Arguments:** `mapping`, a dictionary or a `.toml` or `.json` file of one; keys are the fields
-    of `Layout` except `by_layer`, `beside`, `family` and `layers`. Raises `InvalidArgument`.
+    of `Layout` except `by_layer`, `window_layers`, `family` and `layers`, with `qkv_order` for
+    `order`. Nothing in a file tells the order of `qkv` and which entries rotary positions turn
+    together, so both have to be said where there are any. Raises `InvalidArgument`.
     """
     given = mapping if isinstance(mapping, Mapping) else _read(mapping)
     told = dict(given)
@@ -40,20 +53,36 @@ def read_mapping(
     for key in _INTEGERS:
         if key in told:
             told[key] = check_integer(f"mapping.{key}", told[key], minimum=1)
-    for key in ("scale", "rotary"):
+    for key in _POSITIVE:
         if key in told:
-            told[key] = check_real(f"mapping.{key}", told[key], low=0.0, low_open=True)
-    if "convention" in told:
-        check_choice("mapping.convention", told["convention"], ("row", "column"))
+            high = 1.0 if key == "rotary_share" else math.inf
+            told[key] = check_real(f"mapping.{key}", told[key], low=0.0, high=high, low_open=True)
+    for key, needed_by in (("qkv_order", "qkv"), ("rotary_pairs", "rotary")):
+        if needed_by in told:
+            told.setdefault(key, None)
+    for key, choices in _CHOICES.items():
+        if key in told:
+            check_choice(f"mapping.{key}", told[key], choices)
     if "causal" in told:
         check_flag("mapping.causal", told["causal"])
+    if "window" in told and not told.get("causal"):
+        raise InvalidArgument("mapping.window", told["window"], "given with causal = true only")
+    if "beside" in told and not (isinstance(told["beside"], str) and told["beside"].isprintable()):
+        raise InvalidArgument("mapping.beside", told["beside"], "words on what enters the scores")
+    names = told.get("ignored", ())
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidArgument("mapping.ignored", names, "a list of names")
+    if "ignored" in told:
+        told["ignored"] = tuple(names)
+    if "qkv_order" in told:
+        told["order"] = told.pop("qkv_order")
     in_context = {key: told.pop(key) for key in _IN_CONTEXT if key in told}
     layout = Layout(**told)
     if not layers_of(layout.first, weights).get(""):
         raise InvalidArgument(
             "path", str(weights.path), f"a file with arrays called {layout.first}"
         )
-    return Layout(**told, layers=every_layer(layout, weights)), in_context
+    return replace(layout, layers=every_layer(layout, weights)), in_context
 
 
 def _read(mapping: Any) -> dict[str, Any]:

@@ -111,6 +111,13 @@ class Weights(Mapping[str, np.ndarray]):
         self._known(name)
         return self._entries[name].shape
 
+    def few_bits(self, name: str) -> bool:
+        """Whether `name` is there with numbers of 8 bits or fewer, without reading it all."""
+        if name not in self:
+            return False
+        entry = self._entries[name]
+        return entry.eight_bit or np.asarray(entry.read()).dtype.kind in "iu"
+
     def __repr__(self) -> str:
         return f"Weights({str(self.path)!r}, {len(self)} arrays)"
 

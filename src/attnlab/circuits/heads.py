@@ -15,6 +15,7 @@ from jaxtyping import ArrayLike, Bool, Float
 
 from .._core.errors import InvalidArgument, check_integer
 from ..checkpoints import AttentionWeights
+from ..checkpoints.layout import Pairs
 from .rotary import rotated
 
 Mask = Literal["full", "causal"]
@@ -37,8 +38,10 @@ class HeadCircuits:
 
     - `weights`: what the file holds; `layer`: its number there; `origin`: words on the file.
     - `causal`: whether a token sees itself and earlier ones only; None if the file does not tell.
-    - `rotary`: base of rotary positions. Queries and keys are rotated then, so that `KQ^h` is what a
+    - `rotary`: base of rotary positions, with `rotary_pairs` and `rotary_share` as in
+      `checkpoints.Layout`. Queries and keys are rotated then, so that `KQ^h` is what a
       token makes of itself, at distance 0; `attend` rotates.
+    - `window`: how many tokens a causal layer sees, the token itself and those before it; None: all.
     - `beside`: what else enters the scores and is not known here; `attend` refuses then.
     """
 
@@ -46,6 +49,9 @@ class HeadCircuits:
     layer: int = 0
     causal: bool | None = None
     rotary: float | None = None
+    rotary_pairs: Pairs = "halves"
+    rotary_share: float = 1.0
+    window: int | None = None
     beside: str | None = None
     origin: str = ""
 
@@ -133,7 +139,8 @@ class HeadCircuits:
                 query = query + w.query_bias[:, None]
             if w.key_bias is not None:
                 key = key + w.scale * w.key_bias[:, None]
-            query, key = rotated(query, self.rotary), rotated(key, self.rotary)
+            how = (self.rotary, self.rotary_pairs, self.rotary_share)
+            query, key = rotated(query, *how), rotated(key, *how)
             return query @ np.swapaxes(key, -1, -2)
         looked_for = z @ np.swapaxes(self.right_kq, 1, 2) @ np.swapaxes(self.left_kq, 1, 2)
         looked_for = looked_for + self.key_offset[:, None]
@@ -147,8 +154,8 @@ class HeadCircuits:
         """The attention of each head: softmax of the scores over what the mask lets a token see.
 
         **Arguments:** `mask`: `"full"`, `"causal"`, or booleans `(query, key)`, True where seen,
-        with any leading axes that broadcast against `(*batch, heads)`; by default as the layer says,
-        and needed where it does not. A token that sees nothing has weights 0. Raises
+        with any leading axes that broadcast against `(*batch, heads)`; by default as the layer says
+        with its window, and needed where it does not. A token that sees nothing has weights 0. Raises
         `InvalidArgument`.
         """
         scores = self.scores(hidden)
@@ -193,6 +200,9 @@ class HeadCircuits:
         if mask is None and self.causal is None:
             raise InvalidArgument("mask", mask, "given, since the file does not tell what is seen")
         if mask is None:
+            if self.causal and self.window is not None:
+                past = np.arange(length)[:, None] - np.arange(length)
+                return (past >= 0) & (past < self.window)
             mask = "causal" if self.causal else "full"
         if isinstance(mask, str) and mask in ("full", "causal"):
             seen = np.ones((length, length), bool)

@@ -19,6 +19,7 @@ from .._core.files import replacing
 from ..checkpoints import (
     Layout,
     Weights,
+    check_neighbours,
     convention_of,
     read_attention,
     read_mapping,
@@ -29,6 +30,7 @@ from ..students import AttentionStack, MultiHeadAttention
 from ..students.normalizations import normalization_names
 from .circuits import Circuits, extract
 from .heads import HeadCircuits, ModelCircuits
+from .rotary import turned_entries
 
 _MARK, _FORMAT = "attnlab", 1
 
@@ -93,6 +95,8 @@ def load(
         in_context["normalization"] = normalization
     # a second look at the shapes is spared: layers of one model are written alike
     layout = replace(layout, convention=convention_of(weights, layout))
+    if mapping is None:
+        check_neighbours(weights, layout)
     if layer is not None and layer not in layout.layers:
         told = ", ".join(map(str, layout.layers))
         raise InvalidArgument("layer", layer, f"one of the file's layers: {told}")
@@ -110,13 +114,20 @@ def load(
 
 def _heads(weights: Weights, layout: Layout, layer: int) -> HeadCircuits:
     read = read_attention(weights, layout, layer)
-    if layout.rotary is not None and read.query.shape[1] % 2:
-        raise InvalidArgument("path", str(weights.path), "of even head_dim for rotary positions")
+    check_neighbours(weights, layout)
+    turned = turned_entries(read.query.shape[1], layout.rotary_share)
+    if layout.rotary is not None and (turned % 2 or not turned):
+        told = f"an even number of entries for rotary positions, not {turned}"
+        raise InvalidArgument("path", str(weights.path), f"of heads with {told}")
+    seen = layout.window_layers is None or layer in layout.window_layers
     return HeadCircuits(
         read,
         layer,
         causal=layout.causal,
         rotary=layout.rotary,
+        rotary_pairs=layout.rotary_pairs,
+        rotary_share=layout.rotary_share,
+        window=layout.window if seen else None,
         beside=layout.beside or None,
         origin=f"{layout.family}, written {layout.convention}-wise: {weights.path}, layer {layer}",
     )
