@@ -41,7 +41,7 @@ def configured(layout: Layout, weights: Weights, kinds: Kinds) -> Layout:
     if not config:
         return layout
     kind = config.get("model_type")
-    if kind is not None and kind not in kinds:
+    if kind is not None and not _known(config, kinds):
         allowed = f"of a model type that has such names and whose attention is known, not {kind!r}"
         raise _refused(weights, allowed)
     defaults: dict[str, Any] = {}
@@ -127,9 +127,9 @@ def _part(weights: Weights, kinds: Kinds) -> Mapping[str, Any]:
     the one whose type is known."""
     config: Mapping[str, Any] = weights.config
     kind = config.get("model_type")
-    if kind in kinds or (kind is not None and kind not in WRAPPERS):
+    if _known(config, kinds) or (kind is not None and kind not in WRAPPERS):
         return config
-    parts = [x for x in config.values() if isinstance(x, Mapping) and x.get("model_type") in kinds]
+    parts = [x for x in config.values() if isinstance(x, Mapping) and _known(x, kinds)]
     if len(parts) == 1 and not any(key in config for key in _HEADS):
         return parts[0]
     if kind in WRAPPERS:
@@ -137,6 +137,11 @@ def _part(weights: Weights, kinds: Kinds) -> Mapping[str, Any]:
         allowed = "with one part that has such names and whose attention is known"
         raise _refused(weights, f"of a {kind} {allowed}, not {', '.join(types)}")
     return config
+
+
+def _known(config: Mapping[str, Any], kinds: Kinds) -> bool:
+    kind = config.get("model_type")
+    return isinstance(kind, str) and kind in kinds
 
 
 def _causal(read: _Reader, layout: Layout) -> bool | None:
