@@ -127,3 +127,14 @@ def test_bad_input_is_one_clear_error(diagnose, tmp_path, file, arguments, messa
     assert result.stderr.count("error:") == 1
     assert "Traceback" not in result.output
     assert not list(tmp_path.rglob("*.nc"))
+
+
+def test_a_stack_of_merged_attention(diagnose, files):
+    parameters = np.random.default_rng(1).normal(size=(2, 1, 2, 3, 3))
+    np.savez(files / "stack.npz", allparam=parameters)
+    result = diagnose("stack.npz")
+    assert result.exit_code != 0
+    assert "--layer" in result.output
+    assert diagnose("stack.npz", "--layer", 1).exit_code == 0
+    np.savez(files / "one.npz", allparam=parameters[:1])
+    assert diagnose("one.npz").exit_code == 0

@@ -30,6 +30,7 @@ from ..students import AttentionStack, MultiHeadAttention
 from ..students.normalizations import normalization_names
 from .circuits import Circuits, extract
 from .heads import HeadCircuits, ModelCircuits
+from .merged_files import find_parameter, read_stack
 from .rotary import turned_entries
 
 _MARK, _FORMAT = "attnlab", 1
@@ -45,11 +46,13 @@ def load(
     dim: int | None = None,
     n_outputs: int = 1,
     normalization: str | None = None,
-) -> Circuits | HeadCircuits | ModelCircuits:
+) -> Circuits | HeadCircuits | ModelCircuits | AttentionStack:
     """The circuits of the attention in a file of weights; nothing in the file is executed.
 
     Gives `Circuits` for a layer of in-context regression: what `save` wrote, or any layer with
     `dim` said. Gives `ModelCircuits` for a model, and of these the `HeadCircuits` of one `layer`.
+    Gives an `AttentionStack` of `MergedAttention` for what the released code of ahn2023 saves, and of
+    it the `Circuits` of one `layer`.
 
     **Arguments:**
 
@@ -73,6 +76,12 @@ def load(
             if value is not None:
                 raise InvalidArgument(name, value, "absent: the file says it itself")
         return _own(weights, layer)
+    parameter = find_parameter(weights, mapping)
+    if parameter is not None:
+        for name, value in (("convention", convention), ("heads", heads), ("dim", dim)):
+            if value is not None:
+                raise InvalidArgument(name, value, "absent: the parameter's shape tells it")
+        return read_stack(weights, parameter, layer, normalization)
     in_context: dict[str, Any] = {}
     if mapping is None:
         layout = recognise(weights)

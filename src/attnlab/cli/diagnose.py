@@ -63,6 +63,7 @@ def diagnose(
     file is executed.
     """
     from .. import circuits, records
+    from ..students import AttentionStack
 
     started = time.perf_counter()
     if outputs is not None and dim is None:
@@ -71,6 +72,10 @@ def diagnose(
     read |= {"n_outputs": 1 if outputs is None else outputs}
     read |= {"mapping": None if mapping is None else str(mapping)}
     found = circuits.load(file, **read)
+    if isinstance(found, AttentionStack):
+        if len(found.layers) > 1:
+            raise InvalidArgument("--layer", layer, f"one of 0 to {len(found.layers) - 1}")
+        found = circuits.extract(found)
     folder = records.writable_directory(records.default_directory() if out is None else out)
     name = file.resolve().stem or "model"
     stem = folder / f"diagnose-{name}{'' if layer is None else f'-layer-{layer}'}"
