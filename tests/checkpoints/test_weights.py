@@ -135,6 +135,16 @@ def test_names_that_would_write_on_a_terminal(tmp_path):
     refusal(tmp_path / "w.npz", "printable", "\\x1b")
 
 
+def test_other_names_that_would_write_on_a_terminal(tmp_path):
+    with zipfile.ZipFile(tmp_path / "w.npz", "w") as archive:
+        archive.writestr("read\x1b[2J\nme.txt", "hello")
+    assert refusal(tmp_path / "w.npz", "read\\x1b[2J me.txt").isprintable()
+    index = {"weight_map": {"a\x1b[2J": "one.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    save_file(ARRAYS, tmp_path / "one.safetensors")
+    assert refusal(tmp_path, "does not hold a\\x1b[2J").isprintable()
+
+
 def test_missing_files_and_other_kinds(tmp_path):
     refusal(tmp_path / "nothing.npz", "existing")
     (tmp_path / "notes.txt").write_text("hello")

@@ -289,6 +289,9 @@ def test_what_a_configuration_says_is_used(tmp_path, x, kind, nested):
         (llama, {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 3,
                  "layer_types": ["chunked_attention"]}, "layer_types"),
         (bert, {"model_type": "bert", "attention_head_size": 3}, "attention_head_size = 3"),
+        (bert, {"model_type": "bert", "n_heads": 2}, "n_heads = 2"),
+        (bert, {"model_type": "bert", "attn\x1b[2J\nx": 3}, "attn\\x1b[2J x = 3"),
+        (bert, {"model_type": "\x1b[2J"}, "not '\\x1b[2J'"),
         (bert, {"pruned_heads": {"0": [1]}}, "pruned_heads"),
         (bert, {"model_type": "bert", "is_decoder": 1}, "is_decoder = 1"),
         (gpt2, {"model_type": "gpt2", "scale_attn_weights": "no"}, "scale_attn_weights = 'no'"),
@@ -299,6 +302,7 @@ def test_what_a_configuration_says_and_nobody_knows_is_refused(tmp_path, write, 
     with pytest.raises(al.InvalidArgument) as caught:
         al.circuits.load(path)[0]
     assert message in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.errors import InvalidArgument
+from .entry import refuse
 from .kinds import SOME_LAYERS, WRAPPERS, Kinds
 from .layout import Layout
 from .weights import Weights
@@ -91,15 +92,18 @@ class _Reader:
         return self.config.get(key) if key in self.used else None
 
     def whole(self, *keys: str) -> int | None:
-        """The first of `keys` that is there, a positive whole number."""
+        """What `keys`, which mean the same, say: a positive whole number."""
         self.used.update(keys)
+        found: int | None = None
         for key in keys:
             value = self.config.get(key, self.defaults.get(key))
-            if value is not None:
-                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                    raise self.unsound(key, value)
-                return value
-        return None
+            if value is None:
+                continue
+            whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+            if not whole or found not in (None, value):
+                raise self.unsound(key, value)
+            found = value
+        return found
 
     def positive(self, key: str) -> float | None:
         """A positive number."""
@@ -225,4 +229,4 @@ def _check_others(read: _Reader) -> None:
 
 
 def _refused(weights: Weights, allowed: str) -> InvalidArgument:
-    return InvalidArgument("path", str(weights.path), allowed)
+    return refuse(weights.path, allowed)

@@ -32,4 +32,4 @@ class Contents:
 def refuse(path: Path, allowed: str, reason: object = None) -> InvalidArgument:
     """The error about `path`: what it must be, with the first line of a reader's complaint."""
     told = "" if reason is None else f" ({(str(reason) or type(reason).__name__).splitlines()[0]})"
-    return InvalidArgument("path", str(path), allowed + told)
+    return InvalidArgument("path", str(path), " ".join((allowed + told).splitlines()))

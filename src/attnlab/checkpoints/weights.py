@@ -74,7 +74,8 @@ class Weights(Mapping[str, np.ndarray]):
             return array
         told = f"{name} has {', '.join(beside) or 'none'} beside it"
         unknown = [x for x in (name + "_zero_point", name + "_shape") if x in self]
-        if len(beside) != 1 or unknown or array.ndim != 2:
+        codes = self._entries[name].eight_bit or array.dtype == np.int8
+        if len(beside) != 1 or unknown or array.ndim != 2 or not codes:
             raise InvalidArgument("path", str(self.path), f"of FP8 weights with one scale; {told}")
         scale = self[beside[0]].astype(np.float32)
         rows, columns = array.shape
