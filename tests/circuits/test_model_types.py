@@ -64,7 +64,7 @@ READ = [(family, kind, {}) for family, known in (
     ("GPT-2", kinds.GPT2), ("Llama", kinds.LLAMA),
 ) for kind in known if kind not in ("gemma2", "vaultgemma")]  # fmt: skip
 READ += [
-    ("BERT", "bert", {"is_decoder": True}),
+    *(("BERT", kind, {"is_decoder": True}) for kind in kinds.BERT if kind != "dpr"),
     ("GPT-2", "gpt2", {"scale_attn_by_inverse_layer_idx": True}),
     ("GPT-2", "gpt2", {"scale_attn_weights": False}),
     ("GPT-2", "gpt_bigcode", {"multi_query": False}),
@@ -113,6 +113,9 @@ REFUSED = [
     ("Llama", "cohere", {"use_qk_norm": True}),
     ("Llama", "stablelm", {"qk_layernorm": True}),
     ("Llama", "llama", {"sliding_window": 4}),
+    ("Llama", "llama", {"is_causal": False}),
+    ("Llama", "llama", {"rope_parameters": PLAIN | {"partial_rotary_factor": 0.5}}),
+    ("Llama", "mistral", {"sliding_window": 4, "layer_types": ["full_attention"] * LAYERS}),
     ("Llama", "llama", {"rope_parameters": PLAIN | {"rope_type": "linear", "factor": 2.0}}),
     ("Llama", "llava", {"text_config": LLAMA | {"model_type": "qwen3"}, "vision_config": CLIP}),
 ]
@@ -195,7 +198,7 @@ def test_types_that_are_refused(tmp_path, case):
     with pytest.raises(al.InvalidArgument, match=r"path = |self = ") as caught:
         al.circuits.load(tmp_path)[0].attend(np.ones((3, 32)))
     words = [case[1], *case[2], *(str(x) for x in case[2].values()), "beside its projections"]
-    words += ["a cap on the logits", "linear", "qwen3"]
+    words += ["a cap on the logits", "linear", "partial_rotary_factor", "qwen3"]
     assert any(word in str(caught.value) for word in words)
 
 

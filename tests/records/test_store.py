@@ -94,6 +94,23 @@ def test_names_that_are_no_names_in_a_file(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("values", "attributes"),
+    [
+        (np.array(["a\0b"]), {}),
+        (np.array(["\ud800"]), {}),
+        (np.array(["2020-01-01"], "datetime64[ns]"), {"units": "s"}),
+        (np.ones(1), {"units": "days since 2000-01-01"}),
+        (np.ones(1), {"_FillValue": 1.0}),
+        (np.ones(1), {"scale_factor": 2.0}),
+    ],
+)
+def test_what_would_not_come_back_is_refused(tmp_path, values, attributes):
+    with pytest.raises(InvalidArgument):
+        records.save(xr.Dataset({"a": ("x", values, attributes)}), tmp_path / "a.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("value", [None, 1.5, b"text", np.nan])
 def test_python_objects_that_are_no_text(tmp_path, value):
     mixed = np.array(["p", value], dtype=object)

@@ -31,6 +31,10 @@ _HARMLESS = re.compile(
     r"|final_logit_softcapping|prediction_head_size|scale_embeddings?|mlp_layer_types|max_2d_position_embeddings"
     r"|keys_to_ignore_at_inference|num_attention_layers|classifier_dropout|summary_\w+|rms_norm_eps"
 )
+# Of these even False says something.
+_STATING = re.compile(
+    r"(use_|with_|apply_)?(rope|rotary)|(is_|use_)?causal\w*|\w*attn_scal\w*|scale_attn\w*"
+)
 _ROPE = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
 _EMPTY: tuple[Any, ...] = (None, False, [], {})
 
@@ -151,8 +155,11 @@ def _known(config: Mapping[str, Any], kinds: Kinds) -> bool:
 def _causal(read: _Reader, layout: Layout) -> bool | None:
     if read.flag("is_decoder"):
         return True
-    told = read.flag("is_causal")
-    return layout.causal if told is None else told
+    causal = read.defaults.get("is_causal", layout.causal)
+    read.used.add("is_causal")
+    if read.config.get("is_causal") not in (None, causal):
+        raise read.unsound("is_causal", read.config["is_causal"])
+    return causal
 
 
 def _scale(read: _Reader) -> float | None:
@@ -182,10 +189,13 @@ def _window(read: _Reader, layout: Layout) -> dict[str, Any] | None:
         return None
     if types is not None:
         known = ("sliding_attention", "full_attention")
-        if not isinstance(types, list) or any(x not in known for x in types):
+        sound = isinstance(types, list) and all(x in known for x in types)
+        if not sound or len(types) <= max(layout.layers):
             raise read.unsound("layer_types", types)
         layers = [i for i, x in enumerate(types) if x == known[0]]
-    elif isinstance(last, int):
+    elif last is not None:
+        if isinstance(last, bool) or not isinstance(last, int):
+            raise read.unsound("max_window_layers", last)
         layers = [i for i in layout.layers if i >= last]
     else:
         return {"window": size}
@@ -208,12 +218,15 @@ def _positions(read: _Reader, kind: Any) -> dict[str, Any]:
     others = sorted(set(nested) - set(_ROPE))
     usual = read.value("position_embedding_type") in (None, "rope")
     base = read.positive("rope_theta")
+    share = read.positive("partial_rotary_factor")
+    if "partial_rotary_factor" not in read.defaults and share not in (None, 1.0):
+        others.append("partial_rotary_factor")  # which models of this type do not read
     if kind is None or name != "default" or others or not usual or base is None:
         told = ", ".join(map(str, (name, *others)))
         return {"beside": f"positions of the kind {kind}, {told}"}
     return {
         "rotary": base,
-        "rotary_share": read.positive("partial_rotary_factor"),
+        "rotary_share": share,
         "rotary_pairs": read.defaults.get("rotary_pairs"),
         "beside": None,
     }
@@ -221,7 +234,8 @@ def _positions(read: _Reader, kind: Any) -> dict[str, Any]:
 
 def _check_others(read: _Reader) -> None:
     for key, value in read.config.items():
-        if key in read.used or value in _EMPTY or not _TELLING.search(key):
+        stating = value is False and _STATING.fullmatch(key)
+        if key in read.used or not _TELLING.search(key) or (value in _EMPTY and not stating):
             continue
         if not _HARMLESS.fullmatch(key):
             told = f"there {key} = {value!r}, which may change scores or values"

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# For each model type the keys that only some types read, with their defaults.
+# For each model type the keys that only some types read, with their defaults; `rotary_pairs` and
+# `is_causal`, where it differs from the family's, are no keys but facts.
 Kinds = Mapping[str, Mapping[str, Any]]
 
 SOME_LAYERS = "some layers"  # have a window, and only the configuration tells which
 
 _ROTARY = {"rope_theta": 10000.0}
-_WINDOW = {"sliding_window": None, "layer_types": None}
+_WINDOW = {"sliding_window": None}
 _QWEN = _ROTARY | _WINDOW | {"use_sliding_window": False, "max_window_layers": 28}
+_QWEN |= {"layer_types": None}
 _GRANITE = _ROTARY | {"attention_multiplier": 1.0, "position_embedding_type": "rope"}
 _GLM = _ROTARY | {"partial_rotary_factor": 0.5, "rotary_pairs": "neighbours"}
 
@@ -26,11 +28,14 @@ def _alike(names: str, defaults: Mapping[str, Any]) -> dict[str, Mapping[str, An
     return dict.fromkeys(names.split(), defaults)
 
 
-BERT: Kinds = _alike(
-    "bert bert-generation camembert data2vec-text dpr electra ernie layoutlm markuplm rembert roberta "
-    "roc_bert splinter visual_bert xlm-roberta xmod",
-    {"position_embedding_type": "absolute", "is_decoder": False},
-)
+BERT: Kinds = {
+    **_alike(
+        "bert bert-generation camembert data2vec-text electra ernie rembert roberta roc_bert "
+        "xlm-roberta xmod",
+        {"position_embedding_type": "absolute", "is_decoder": False},
+    ),
+    **_alike("dpr layoutlm markuplm splinter visual_bert", {"position_embedding_type": "absolute"}),
+}
 DISTILBERT: Kinds = {"distilbert": {}}
 GPT2: Kinds = {
     **_alike(

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 # netCDF attributes hold text, numbers and arrays of them. Everything else (None, booleans,
 # mappings, lists, tuples) is stored as JSON text behind this mark and restored on reading.
 _JSON_MARK = "json:"
+_RESERVED = (
+    "_FillValue",
+    "missing_value",
+    "scale_factor",
+    "add_offset",
+    "coordinates",
+    "_Unsigned",
+)
 _COMPRESS_ABOVE = 65_536  # bytes; below it the filters cost more than they save
 
 
@@ -69,8 +77,12 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
             )
         if variable.dtype.kind in "iuf" and variable.nbytes > _COMPRESS_ABOVE:
             encoding[name] = {"zlib": True, "complevel": 1, "shuffle": True}
-    with replacing(path) as temporary:
-        stored.to_netcdf(temporary, engine="h5netcdf", format="NETCDF4", encoding=encoding)
+    try:
+        with replacing(path) as temporary:
+            stored.to_netcdf(temporary, engine="h5netcdf", format="NETCDF4", encoding=encoding)
+    except (ValueError, TypeError) as error:  # text with NUL, attributes that say what is encoded
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidArgument("dataset", list(dataset.variables), f"storable ({reason})") from None
     return path
 
 
@@ -103,6 +115,14 @@ def _check_names(dataset: xarray.Dataset) -> None:
             if not plain or not name or "/" in name:
                 allowed = "printable text without /, and without spaces or dots at its ends"
                 raise InvalidArgument(f"name of a {what}", name, allowed)
+            if what == "attribute" and name in _RESERVED:
+                allowed = "none of those that say how numbers are encoded: they would be decoded"
+                raise InvalidArgument("name of an attribute", name, allowed)
+    for variable in dataset.variables.values():
+        units = variable.attrs.get("units")
+        if isinstance(units, str) and " since " in units:
+            allowed = "no date to count from: the numbers would come back as times"
+            raise InvalidArgument("attribute units", units, allowed)
 
 
 def _check_text(name: str, values: np.ndarray) -> None:
