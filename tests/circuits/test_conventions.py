@@ -366,3 +366,41 @@ def test_weights_of_eight_bits_beside_their_scales(tmp_path):
     q, k = (arrays[f"{stem}{n}_proj.weight"][:DIM] * scales[f"{stem}{n}_proj.weight"] for n in "qk")
     np.testing.assert_allclose(found.kq[0], k.T @ q / DIM**0.5, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(found.kq[0], w["k"][0].T @ w["q"][0] / DIM**0.5, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"rotary_pct": 0.25}, {"rotary": 100.0, "rotary_pairs": "halves", "rotary_share": 0.4}),
+        ({"rope_theta": 100.0}, {"beside": "rotary positions"}),
+        ({"alibi": True}, {"beside": "slopes by distance"}),
+        ({"offset_alibi": 100}, {"beside": "slopes by distance"}),
+        ({"sliding_window": 4}, {"window": 4, "causal": True}),
+        ({"attention_multiplier": 0.1}, {"scale": 0.1}),
+        ({"parallel_attn": True}, {"ignored": ["parallel_attn"]}),
+    ],
+)
+def test_a_mapping_has_to_answer_the_configuration(tmp_path, config, told):
+    config = config | {"model_type": "other", "n_head": HEADS, "hidden_size": WIDTH}
+    folder = directory(tmp_path, split_arrays(random_heads()), config)
+    assert al.circuits.load(folder, mapping=SPLIT | told)[0].n_heads == HEADS
+    with pytest.raises(al.InvalidArgument, match=f"there {next(iter(config))} = .* can answer it"):
+        al.circuits.load(folder, mapping=SPLIT)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"rotary": 100.0, "rotary_pairs": "halves"},
+        {"beside": "slopes by distance"},
+        {"window": 3, "causal": True},
+    ],
+)
+def test_regression_in_context_has_no_positions(tmp_path, told):
+    w = random_heads()
+    arrays = {k: v for k, v in split_arrays(w).items() if k.endswith("weight")}
+    np.savez(tmp_path / "w.npz", **arrays)
+    mapping = {k: v for k, v in SPLIT.items() if not k.endswith("bias")}
+    assert al.circuits.load(tmp_path / "w.npz", mapping=mapping, dim=WIDTH - 1).n_heads == HEADS
+    with pytest.raises(al.InvalidArgument, match="know no positions"):
+        al.circuits.load(tmp_path / "w.npz", mapping=mapping | told, dim=WIDTH - 1)

@@ -6,7 +6,7 @@ Source: the configurations and models of `transformers`, compared with in the te
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,7 @@ def configured(layout: Layout, weights: Weights, kinds: Kinds) -> Layout:
     window = _window(read, layout)
     told |= window or {}
     beside = _positions(read, kind) if layout.family == "Llama" else {"beside": None}
+    read.used.add("attn_logit_softcapping")
     caps = ["a cap on the logits"] if read.value("attn_logit_softcapping") else []
     if window is None:
         caps.append(f"positions of the kind {kind}, windows of layers that are not told")
@@ -77,12 +78,36 @@ def configured(layout: Layout, weights: Weights, kinds: Kinds) -> Layout:
     return replace(layout, **{name: value for name, value in told.items() if value is not None})
 
 
+# What a mapping says, and the keys of a configuration that it answers.
+_ANSWERS = {
+    "heads": r"num_attention_heads|n_heads?|num_heads",
+    "kv_heads": r"num_key_value_heads|num_kv_heads|n_head_kv|multi_query",
+    "head_dim": r"head_dim",
+    "scale": r"\w*scal\w*|attention_multiplier",
+    "qkv_order": r"multi_query|new_decoder_architecture",
+    "rotary": r"\w*(rope|rotary|position)\w*",
+    "window": r"\w*window\w*|layer_types",
+    "causal": r"\w*causal\w*|is_decoder",
+    "beside": r"\w*(rope|rotary|position|alibi|relative|softcap)\w*",
+}
+
+
+def check_answered(weights: Weights, said: Collection[str], ignored: Collection[str]) -> None:
+    """Raises `InvalidArgument` for a key of the configuration that may change scores or values and
+    that a mapping with the keys `said` does not answer; `ignored` names keys that change nothing."""
+    read = _Reader(weights, weights.config, {})
+    told = [pattern for name, pattern in _ANSWERS.items() if name in said]
+    read.used |= {key for key in read.config if any(re.fullmatch(x, key) for x in told)}
+    read.used |= {*ignored, *_HEADS, "num_key_value_heads", "head_dim"}
+    _check_others(read, "; the mapping can answer it, or list it under ignored")
+
+
 class _Reader:
     """Values of a configuration with its type's defaults; remembers which keys were asked for."""
 
     def __init__(self, weights: Weights, config: Mapping[str, Any], defaults: Mapping[str, Any]):
         self.weights, self.config, self.defaults = weights, config, defaults
-        self.used = {"model_type", "attn_logit_softcapping"}
+        self.used = {"model_type"}
 
     def known(self, key: str) -> bool:
         """Whether models of this type read the key, and there is anything to read."""
@@ -232,13 +257,13 @@ def _positions(read: _Reader, kind: Any) -> dict[str, Any]:
     }
 
 
-def _check_others(read: _Reader) -> None:
+def _check_others(read: _Reader, hint: str = "") -> None:
     for key, value in read.config.items():
         stating = value is False and _STATING.fullmatch(key)
         if key in read.used or not _TELLING.search(key) or (value in _EMPTY and not stating):
             continue
         if not _HARMLESS.fullmatch(key):
-            told = f"there {key} = {value!r}, which may change scores or values"
+            told = f"there {key} = {value!r}, which may change scores or values{hint}"
             raise _refused(read.weights, f"of a config.json that says nothing unknown; {told}")
 
 

@@ -30,11 +30,11 @@ def _alike(names: str, defaults: Mapping[str, Any]) -> dict[str, Mapping[str, An
 
 BERT: Kinds = {
     **_alike(
-        "bert bert-generation camembert data2vec-text electra ernie rembert roberta roc_bert "
+        "bert bert-generation camembert data2vec-text dpr electra ernie rembert roberta roc_bert "
         "xlm-roberta xmod",
         {"position_embedding_type": "absolute", "is_decoder": False},
     ),
-    **_alike("dpr layoutlm markuplm splinter visual_bert", {"position_embedding_type": "absolute"}),
+    **_alike("layoutlm markuplm splinter visual_bert", {"position_embedding_type": "absolute"}),
 }
 DISTILBERT: Kinds = {"distilbert": {}}
 GPT2: Kinds = {

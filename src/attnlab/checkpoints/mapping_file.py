@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .._core.errors import InvalidArgument, check_choice, check_flag, check_integer, check_real
+from .configuration import check_answered
 from .layout import NAMES, Layout, every_layer, layers_of
 from .weights import Weights
 
@@ -76,6 +77,7 @@ def read_mapping(
         told["ignored"] = tuple(names)
     if "qkv_order" in told:
         told["order"] = told.pop("qkv_order")
+    check_answered(weights, told, names)
     in_context = {key: told.pop(key) for key in _IN_CONTEXT if key in told}
     layout = Layout(**told)
     if not layers_of(layout.first, weights).get(""):

@@ -149,6 +149,11 @@ def _regression(
     if "dim" not in told:
         raise InvalidArgument("dim", None, "given with n_outputs or normalization")
     read = _heads(weights, layout, _one(layer, layout.layers))
+    if read.rotary is not None or read.beside or read.window is not None:
+        allowed = (
+            "a layer whose scores know no positions, since one of in-context regression has none"
+        )
+        raise InvalidArgument("path", str(weights.path), allowed)
     if read.key_offset.any() or read.constant.any():
         allowed = "a layer without biases, since one of in-context regression has none"
         raise InvalidArgument("path", str(weights.path), allowed)
