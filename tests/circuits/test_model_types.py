@@ -141,9 +141,9 @@ def random_model(family, kind, settings):
     return model.eval()
 
 
-def watched(model, family):
+def watched(model, places):
     """What enters each attention, and what leaves its output projection, for one sentence."""
-    pattern, entry, projection = PLACES[family]
+    pattern, entry, projection = places
     seen = {}
 
     def enters(layer):
@@ -180,11 +180,66 @@ def test_types_that_are_read(tmp_path, case):
     family = case[0]
     model = random_model(*case)
     model.save_pretrained(tmp_path)
-    seen = watched(model, family)
+    seen = watched(model, PLACES[family])
     circuits = al.circuits.load(tmp_path)
     assert circuits.family == family
     assert len(circuits) == LAYERS
     for layer in circuits:
+        expected = seen["out", layer.layer]
+        size = np.abs(expected).max()
+        assert size > 0.1
+        found = layer.attend(seen["in", layer.layer])
+        np.testing.assert_allclose(found, expected, atol=1e-5 * max(size, 1.0))
+
+
+# Types of no family, which a mapping describes: settings, names, and what names do not tell.
+NEOX = "layers.{layer}.attention.query_key_value", "layers.{layer}.attention.dense"
+FALCON = "h.{layer}.self_attention.query_key_value", "h.{layer}.self_attention.dense"
+PHI = "layers.{layer}.self_attn.qkv_proj", "layers.{layer}.self_attn.o_proj"
+SUMS = ["parallel_attn", "num_ln_in_parallel_attn"]  # where the layer is added
+TURNED = {"rotary_pairs": "halves", "rotary": 10000.0}
+MAPPED = [
+    (
+        "gpt_neox",
+        SIZES | {"rope_parameters": PLAIN | {"partial_rotary_factor": 0.5}},
+        NEOX,
+        {"qkv_order": "heads", "rotary": 50.0, "rotary_pairs": "halves", "rotary_share": 0.5},
+    ),
+    (
+        "falcon",
+        SIZES | {"multi_query": True, "alibi": False, "new_decoder_architecture": False},
+        FALCON,
+        TURNED | {"qkv_order": "heads", "kv_heads": 1, "ignored": SUMS},
+    ),
+    (
+        "falcon",
+        SIZES | {"new_decoder_architecture": True, "num_kv_heads": 2, "alibi": False},
+        FALCON,
+        TURNED | {"qkv_order": "heads", "kv_heads": 2, "ignored": SUMS},
+    ),
+    (
+        "phi3",
+        LLAMA | {"sliding_window": 4},
+        PHI,
+        TURNED | {"qkv_order": "parts", "kv_heads": 2, "window": 4},
+    ),
+]
+
+
+@pytest.mark.parametrize("case", MAPPED, ids=lambda case: f"{case[0]} {case[3].get('kv_heads')}")
+def test_types_that_a_mapping_describes(tmp_path, case):
+    kind, settings, (fused, output), told = case
+    model = random_model("BERT", kind, settings)
+    model.save_pretrained(tmp_path)
+    names = {"qkv": f"{fused}.weight", "output": f"{output}.weight"}
+    present = al.checkpoints.read_weights(tmp_path)
+    for key, stem in (("qkv_bias", fused), ("output_bias", output)):
+        if f"{stem}.bias".replace("{layer}", "0") in present:
+            names[key] = f"{stem}.bias"
+    mapping = names | {"convention": "column", "heads": 4, "causal": True} | told
+    place, _, last = output.rpartition(".")
+    seen = watched(model, (rf"(.*\.)?{place}".replace("{layer}", r"(\d+)"), "", last))
+    for layer in al.circuits.load(tmp_path, mapping=mapping):
         expected = seen["out", layer.layer]
         size = np.abs(expected).max()
         assert size > 0.1
