@@ -292,6 +292,7 @@ def test_what_a_configuration_says_is_used(tmp_path, x, kind, nested):
         (llama, {"model_type": "mistral", "sliding_window": -1}, "sliding_window = -1"),
         (llama, {"model_type": "granite", "attention_multiplier": 0}, "attention_multiplier = 0"),
         (llama, {"model_type": "granite", "attention_multiplier": "1"}, "multiplier = '1'"),
+        (llama, {"model_type": "granite", "attention_multiplier": 10**400}, "multiplier = 1000"),
         (llama, {"model_type": "qwen2", "use_sliding_window": True, "sliding_window": 3,
                  "layer_types": ["chunked_attention"]}, "layer_types"),
         (bert, {"model_type": "bert", "attention_head_size": 3}, "attention_head_size = 3"),

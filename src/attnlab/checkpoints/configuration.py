@@ -21,7 +21,8 @@ _HEADS = ("num_attention_heads", "n_heads", "n_head")
 # nor known to change nothing has to be empty.
 _TELLING = re.compile(
     r"attn|attention|rope|rotary|qk|kv|query|queries|\bkey|_keys?\b|value|window|softcap|clip|head"
-    r"|alibi|sink|causal|bidirectional|layer_types|scale|scaling|multiplier|position|relative|lora"
+    r"|alibi|sink|causal|bidirectional|layer_types|scale|scaling|multiplier|position|relative|lora",
+    re.IGNORECASE,
 )
 _HARMLESS = re.compile(
     r"\w*(dropout|_drop|pdrop)(_prob|_ratio)?|_?\w*attn_implementation\w*|\w*softmax_in_fp32|\w*_token_id"
@@ -140,7 +141,7 @@ class _Reader:
         if value is None:
             return None
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < float("inf"):
+        if not number or not 0 < value < 1e300:  # whole numbers in JSON have no end
             raise self.unsound(key, value)
         return float(value)
 

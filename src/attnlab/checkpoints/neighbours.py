@@ -20,6 +20,7 @@ _MASKS = ("bias", "attn.bias")
 # Of weights of 8 bits, which are read together with these; the last are of what enters and leaves.
 _SCALES = ("_scale_inv", "_scale")
 _OF_INPUTS = ("input_scale", "output_scale")
+_ATTENTION = ("attn.", "attention.")  # ends of prefixes behind which nothing else stands
 
 
 def check_neighbours(weights: Weights, layout: Layout) -> None:
@@ -48,9 +49,6 @@ def check_neighbours(weights: Weights, layout: Layout) -> None:
             if layout.family == "mapping":
                 told += "; the mapping can name it, or list it under ignored"
             raise InvalidArgument("path", str(weights.path), f"of plain attention; {told}")
-
-
-_ATTENTION = ("attn.", "attention.")
 
 
 def _stem(templates: list[str]) -> str | None:

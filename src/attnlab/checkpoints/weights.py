@@ -89,6 +89,7 @@ class Weights(Mapping[str, np.ndarray]):
         if sound and all(isinstance(x, int) and not isinstance(x, bool) and x > 0 for x in block):
             high, wide = block
             if scale.shape == (-(-rows // high), -(-columns // wide)):
+                high, wide = min(high, rows), min(wide, columns)
                 full = np.repeat(np.repeat(scale, high, axis=0), wide, axis=1)
                 return array.astype(np.float32) * full[:rows, :columns]
         allowed = f"of FP8 weights whose scales fit; {beside[0]} has shape {scale.shape}"
