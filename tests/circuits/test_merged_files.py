@@ -12,17 +12,17 @@ PARAMETERS = RNG.normal(size=(LAYERS, 1, 2, DIM, DIM)) / 4
 
 
 def released(parameters, Z):
-    """Its model on tokens as rows, `(length + 1, dim + 1)`; the prediction is minus the last entry."""
+    """Its model, token by token, on rows `(x, y)`; the prediction is minus the last entry."""
     d, count = parameters.shape[-1], len(Z) - 1
-    seen = np.diag([1.0] * count + [0.0])
     for layer in parameters:
-        update = 0.0
+        new = Z.copy()
         for P, Q in layer:
-            full_P, full_Q = np.zeros((d + 1, d + 1)), np.zeros((d + 1, d + 1))
-            full_P[:d, :d], full_Q[:d, :d], full_P[d, d] = P, Q, 1.0
-            scores = np.einsum("ni,ij,mj->nm", Z, full_Q, Z)
-            update = update + np.einsum("nm,ml,li->ni", scores, seen, Z @ full_P.T) / count
-        Z = Z + update
+            for j, query in enumerate(Z):
+                for key in Z[:count]:  # the query is nobody's key
+                    weight = (query[:d] @ Q @ key[:d]) / count
+                    new[j, :d] += weight * (P @ key[:d])
+                    new[j, d] += weight * key[d]
+        Z = new
     return -Z[-1, -1]
 
 
