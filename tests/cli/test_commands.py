@@ -257,3 +257,20 @@ def test_interrupted_report_says_that_it_goes_on(attnlab):
 )
 def test_report_refuses_bad_input(attnlab, arguments):
     assert attnlab("report", *arguments).exit_code == 2
+
+
+def test_a_run_that_cannot_be_saved_goes_on_from_its_checkpoints(attnlab, tmp_path, monkeypatch):
+    right = records.save
+
+    def full(dataset, path):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(records, "save", full)
+    failed = attnlab("run", "toy2027/count", "--no-figure", "--out", "o")
+    assert failed.exit_code == 1
+    assert "No space left" in failed.stderr
+    monkeypatch.setattr(records, "save", right)
+    again = attnlab("run", "toy2027/count", "--no-figure", "--out", "o")
+    assert again.exit_code == 0
+    (record,) = (tmp_path / "o").iterdir()  # and then the checkpoints are gone
+    assert records.load(record).attrs["resumed"] == 5

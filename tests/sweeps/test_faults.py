@@ -1,6 +1,9 @@
 """What is killed, full, hanging or wrong: nothing finished is lost, and the result is the same."""
 
+import contextlib
 import errno
+import http.client
+import importlib.util
 import json
 import os
 import signal
@@ -18,6 +21,7 @@ import pytest
 import attnlab as al
 from attnlab import records, sweeps
 from attnlab.sweeps import directory as directories
+from attnlab.sweeps.cluster import client_of
 
 POINTS = 30
 SWEEP = f"""
@@ -409,3 +413,23 @@ def test_what_is_no_scheduler_is_told_and_the_command_ends(file, tmp_path, answe
     assert process.returncode == 2
     assert "the address of a running Dask scheduler" in output
     assert "Traceback" not in output
+
+
+def test_a_local_cluster_is_for_this_machine_and_its_owner_alone(tmp_path):
+    with client_of(None, 1) as client:
+        me = psutil.Process()
+        listening = [
+            (process.pid, at.laddr)
+            for process in (me, *me.children(recursive=True))
+            for at in process.net_connections("inet")
+            if at.status == psutil.CONN_LISTEN
+        ]
+        assert {at.ip for _, at in listening} == {"127.0.0.1"}
+        keyed = importlib.util.find_spec("cryptography") is not None
+        assert client.scheduler.address.startswith("tls://" if keyed else "tcp://")
+        for pid, at in listening:  # what answers a browser, has nothing to show
+            connection = http.client.HTTPConnection(at.ip, at.port, timeout=5)
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection.request("GET", "/info/main/workers.html")
+                assert connection.getresponse().status == 404, pid
+            connection.close()

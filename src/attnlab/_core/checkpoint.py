@@ -92,7 +92,8 @@ def use_checkpoints(directory: str | os.PathLike[str], key: str) -> Iterator[Non
     """Loops in this block may keep checkpoints in `directory`, as parts of computation `key`.
 
     When the block ends without an exception the computation is done and its checkpoints are
-    removed; otherwise they stay for the next try.
+    removed; otherwise they stay for the next try. So whatever is to be kept of the computation has
+    to be saved inside the block.
     """
     folder = Path(directory)
     used: list[Checkpoint] = []

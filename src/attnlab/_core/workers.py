@@ -12,28 +12,23 @@ from __future__ import annotations
 import gc
 import importlib
 import multiprocessing
-import os
 import pickle
 import signal
 import sys
 import time
 import traceback
-import types
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import connection, resource_tracker
+from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from .children import ONE_THREAD as ONE_THREAD
+from .children import one_thread_each, safe_start, settled
 from .errors import InvalidArgument, check_integer
-
-# environment of a process whose numerical libraries have one thread each
-ONE_THREAD = dict.fromkeys(
-    ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-)
 
 
 @dataclass(frozen=True)
@@ -247,42 +242,10 @@ def _start_worker() -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    with ctrl_c_held_back(), main_hidden():
+    with safe_start():
         process.start()
     theirs.close()
     return _Worker(process, ours)
-
-
-@contextmanager
-def ctrl_c_held_back() -> Iterator[None]:
-    """A worker inherits the blocked signal, so that Ctrl-C does not hit it while it starts; here it
-    is delivered at the end of the block."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # multiprocessing starts its resource tracker with the first process and unblocks the signal
-    # when that is done: the tracker has to run before the signal is blocked
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def main_hidden() -> Iterator[None]:
-    """Keeps a new worker from importing the calling script again.
-
-    By default it would: then a script without `if __name__ == "__main__":` starts all over in each
-    worker, and a notebook or `python -` has no file to import. No job needs it (`_can_be_sent`).
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 def _stop(worker: _Worker) -> None:
@@ -298,6 +261,7 @@ def _stop(worker: _Worker) -> None:
 def _serve(pipe: connection.Connection) -> None:
     """The life of a worker: says that it is ready, then answers jobs until the pipe closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    settled()
     one_thread_each()
     with suppress(OSError):  # the parent may be gone already; then so is the work
         pipe.send(None)
@@ -318,12 +282,3 @@ def _serve(pipe: connection.Connection) -> None:
             return  # the parent is gone
         except Exception as error:
             pipe.send(JobResult(key, None, f"result cannot be sent: {_one_line(error)}"))
-
-
-def one_thread_each() -> None:
-    """Keeps this process's numerical libraries to one thread; call it before JAX computes.
-
-    XLA sizes its CPU thread pool by NPROC when the backend starts; without it each of n workers
-    would run as many threads as there are cores.
-    """
-    os.environ.update(ONE_THREAD)

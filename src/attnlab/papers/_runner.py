@@ -79,15 +79,16 @@ def run_experiment(
     try:
         with use_checkpoints(folder / ".checkpoints" / stem, _checkpoint_key(provenance)):
             dataset = experiment.compute(config)
+            finished = records.finish(provenance, time.perf_counter() - start)
+            dataset = records.attach(dataset, finished)
+            # saved inside the block, whose end removes the checkpoints
+            record = records.save(dataset, folder / f"{stem}.nc")
     except RunInterrupted as interruption:
         if interruption.partial is not None:
             seconds = time.perf_counter() - start
             kept = records.finish(provenance, seconds, partial=True)
             interruption.saved = records.save(records.attach(interruption.partial, kept), partial)
         raise
-    finished = records.finish(provenance, time.perf_counter() - start)
-    dataset = records.attach(dataset, finished)
-    record = records.save(dataset, folder / f"{stem}.nc")
     partial.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty while another run keeps checkpoints there
         (folder / ".checkpoints").rmdir()

@@ -20,12 +20,15 @@ import threading
 import time
 from typing import Any, BinaryIO
 
+from .._core.children import settled
+
 _GRACE = 60.0  # seconds after which an orphan that nothing else could stop ends itself
 
 
 def main() -> None:
     """The life of the process."""
     own = os.getpid()
+    settled()
     _end_with_parent()
     _fill_standard_files()
     incoming, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

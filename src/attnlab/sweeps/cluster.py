@@ -19,8 +19,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from .._core.children import ctrl_c_held_back, main_hidden, safe_path
 from .._core.errors import InvalidArgument, check_integer
-from .._core.workers import ctrl_c_held_back, main_hidden
 from .evaluator import run_in_worker
 
 _CONNECT = "15s"
@@ -29,6 +29,11 @@ _THRIFTY = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "5s",
+}
+# they show nothing to a browser, which would have no keys; whoever wants Dask's dashboard passes a
+# cluster of their own as `scheduler`
+_PRIVATE: dict[str, Any] = {
+    f"distributed.{role}.http.routes": [] for role in ("scheduler", "worker", "nanny")
 }
 _LOST_AFTER = 5.0  # seconds without a scheduler before the sweep gives up
 _PATIENCE = 10.0  # seconds between looks at the scheduler while a result is fetched
@@ -74,14 +79,19 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
         if scheduler is None:
             # a worker must not run the calling script again, now or when it is started anew
             stack.enter_context(main_hidden())
-            stack.enter_context(dask.config.set(_THRIFTY))
+            stack.enter_context(safe_path())
+            stack.enter_context(dask.config.set(_THRIFTY | _PRIVATE))
             with ctrl_c_held_back():  # and Ctrl-C is for us, who end the workers
                 cluster = distributed.LocalCluster(
                     n_workers=workers,
                     threads_per_worker=1,
                     processes=True,
                     memory_limit=0,
-                    dashboard_address=":0",
+                    # only this machine, and on it only who has the keys, which nobody else gets
+                    host="127.0.0.1",
+                    security=_security(),
+                    scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+                    worker_dashboard_address=None,
                     silence_logs=logging.CRITICAL,
                 )
             stack.callback(_close, cluster)
@@ -103,6 +113,23 @@ def client_of(scheduler: Any, workers: int) -> Iterator[Any]:
         finally:
             with suppress(Exception):  # its scheduler may be gone
                 client.close(timeout=2)
+
+
+def _security() -> Any:
+    """Keys of this cluster alone: who has none can neither see what it computes nor send it work.
+
+    They need a package that comes with the extra `sweep`; where Dask was installed without it, that
+    is said, since other users of the machine could reach the workers.
+    """
+    import distributed
+
+    if importlib.util.find_spec("cryptography") is None:
+        logging.getLogger(__name__).warning(
+            "without the package cryptography other users of this machine can reach the local "
+            'workers; pip install "attnlab[sweep]" brings it'
+        )
+        return None
+    return distributed.Security.temporary()
 
 
 def _address(scheduler: Any) -> Any:

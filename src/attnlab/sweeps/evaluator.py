@@ -20,12 +20,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._core.children import ONE_THREAD, module_program
 from .._core.errors import InvalidArgument
-from .._core.workers import ONE_THREAD
 from .parts import DIED, TIMED_OUT, BatchRecord, Part, encode
 from .targets import Target, is_one_by_one
 
-_PROGRAM = "from attnlab.sweeps.child import main; main()"
 _LOOK = 0.5  # seconds between looks at a child that is silent
 _START_LIMIT = 300.0  # seconds that a child may take to start, on a busy cluster's file system
 
@@ -161,7 +160,7 @@ class Evaluator:
             return
         self.close()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
+            module_program("attnlab.sweeps.child", "main"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | ONE_THREAD,

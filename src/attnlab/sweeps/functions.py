@@ -17,11 +17,12 @@ KEY = "key"  # the argument that gets a random key
 
 
 def resolve_with(reference: str, paths: Sequence[str], name: str = "target") -> Callable[..., Any]:
-    """The function that `"module:name"` names; modules may also lie in `paths`.
+    """The function that `"module:name"` names; modules may also lie in `paths`, which are searched
+    last: a file there never stands in for a library.
 
     Raises `InvalidArgument` for the argument `name` when there is none.
     """
-    sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
+    sys.path[:] = [*(path for path in sys.path if path not in paths), *paths]
     try:
         found = resolve(reference)
     except InvalidArgument as error:
