@@ -274,3 +274,17 @@ def test_a_run_that_cannot_be_saved_goes_on_from_its_checkpoints(attnlab, tmp_pa
     assert again.exit_code == 0
     (record,) = (tmp_path / "o").iterdir()  # and then the checkpoints are gone
     assert records.load(record).attrs["resumed"] == 5
+
+
+@pytest.mark.parametrize(
+    "damage", [{"packages": "none"}, {"jax": [1]}, {"seconds": "long"}, {"preset": {}}, {"git": 3}]
+)
+def test_rerun_says_that_provenance_is_damaged_before_it_computes(attnlab, damage):
+    attnlab("run", "toy2027/count", "--no-figure", "--out", "o")
+    dataset = records.load("o/toy2027-count-quick.nc")
+    broken = records.provenance_of(dataset) | damage
+    records.save(records.attach(dataset, broken), "damaged.nc")
+    result = attnlab("rerun", "damaged.nc")
+    assert result.exit_code == 2
+    assert "provenance is damaged" in result.stderr
+    assert "step" not in result.stdout  # nothing was counted

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
@@ -185,3 +186,44 @@ def test_default_directory_follows_the_environment(monkeypatch):
     assert str(records.default_directory()) == "attnlab-output"
     monkeypatch.setenv("ATTNLAB_OUTPUT", "elsewhere")
     assert str(records.default_directory()) == "elsewhere"
+
+
+def link(file, other):
+    del file["x"]
+    file["x"] = h5py.ExternalLink(str(other), "x")
+
+
+def storage(file, other):
+    del file["x"]
+    file.create_dataset("x", (4,), "u1", external=[(str(other), 0, h5py.h5f.UNLIMITED)])
+
+
+def virtual(file, other):
+    del file["x"]
+    layout = h5py.VirtualLayout(shape=(2,), dtype="f8")
+    layout[:] = h5py.VirtualSource(str(other), "x", shape=(2,))
+    file.create_virtual_dataset("x", layout)
+
+
+@pytest.mark.parametrize("point", [link, storage, virtual])
+def test_a_record_that_points_to_other_files_is_refused(tmp_path, point):
+    records.save(xr.Dataset({"x": ("i", [1.0, 2.0])}), tmp_path / "other.nc")
+    path = records.save(xr.Dataset({"x": ("i", [1.0, 2.0])}), tmp_path / "a.nc")
+    with h5py.File(path, "a") as file:
+        point(file, tmp_path / "other.nc")
+    with pytest.raises(InvalidArgument, match="holds its own data"):
+        records.load(path)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"\0", "a\0", ["a.nc"], 2**70])
+def test_what_is_no_path_is_refused(wrong):
+    with pytest.raises(InvalidArgument, match="record"):
+        records.load(wrong)
+
+
+def test_a_broken_attribute_is_damage(tmp_path):
+    path = records.save(xr.Dataset({"x": ("i", [1.0])}), tmp_path / "a.nc")
+    with h5py.File(path, "a") as file:
+        file.attrs["made"] = "json:{"
+    with pytest.raises(InvalidArgument, match="complete netCDF-4 file"):
+        records.load(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
     import xarray
 
 FORMAT = 1
+_TEXT: tuple[type, ...] = (str,)
+_NUMBER: tuple[type, ...] = (int, float)
+_NOTHING = type(None)
+# what each entry may be, so that a damaged file is told from a sound one when it is read
+_VERDICT_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("corrected", "answer", "settle", "missing", "failed"), (str, _NOTHING)),
+    **dict.fromkeys(("notes", "details", "preset"), _TEXT),
+    "seconds": _NUMBER,
+    "seed": (int,),
+}
+_CHECK_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("name", "kind", "relation", "units", "detail"), _TEXT),
+    **dict.fromkeys(("measured", "stated", "error", "tolerance", "p_value"), (*_NUMBER, _NOTHING)),
+    "holds": (bool, _NOTHING),
+    "size": (int,),
+    "statistics": (dict,),
+}
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
@@ -56,8 +74,13 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_from_dict(data: dict[str, Any]) -> Verdict:
-    """Inverse of `verdict_to_dict`. Raises `InvalidArgument` when the dict is incomplete."""
+    """Inverse of `verdict_to_dict`. Raises `InvalidArgument` when the dict is incomplete, or when an
+    entry is of another type."""
     try:
+        _check_kinds(data, _VERDICT_KINDS)
+        for check in (*data["checks"], *data["evidence"]):
+            _check_kinds(check, _CHECK_KINDS)
+            _check_kinds(check["statistics"], dict.fromkeys(check["statistics"], _NUMBER))
         return Verdict(
             Claim(**data["claim"]),
             checks=tuple(Check.from_dict(c) for c in data["checks"]),
@@ -78,8 +101,21 @@ def verdict_from_dict(data: dict[str, Any]) -> Verdict:
                 )
             },
         )
-    except (KeyError, TypeError) as error:
-        raise InvalidArgument("verdict", data, f"as attnlab writes it ({error})") from error
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        told = f"{type(error).__name__}: {error}"
+        raise InvalidArgument("verdict", data, f"as attnlab writes it ({told})") from error
+
+
+def _check_kinds(data: Any, kinds: Mapping[str, tuple[type, ...]]) -> None:
+    if not isinstance(data, dict):
+        raise TypeError(f"{type(data).__name__} instead of a mapping")
+    for name, allowed in kinds.items():
+        if name not in data:
+            continue  # of an older version, or told by whoever needs it
+        value = data[name]
+        right = isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))
+        if not right or (isinstance(value, float) and not math.isfinite(value)):
+            raise TypeError(f"{name} cannot be {value!r}"[:80])
 
 
 def save_verdicts(
@@ -107,9 +143,12 @@ def load_verdicts(path: str | Path) -> list[Verdict]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
         entries = document["verdicts"] if document["format"] == FORMAT else None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         entries = None
-    if entries is None:
+    except OSError as error:
+        allowed = f"a file that can be read ({error.strerror or error})"
+        raise InvalidArgument("path", str(path), allowed) from None
+    if not isinstance(entries, list):
         raise InvalidArgument("path", str(path), f"a verdicts file of format {FORMAT}")
     return [verdict_from_dict(entry) for entry in entries]
 

@@ -32,6 +32,14 @@ _PACKAGES = (
     "xarray",
     "h5netcdf",
 )
+# what an entry is, where it is there and not null
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("experiment", "preset", "precision", "started"), (str,)),
+    **dict.fromkeys(("attnlab", "python", "platform"), (str,)),
+    **dict.fromkeys(("config", "packages", "jax", "git"), (dict,)),
+    "seconds": (int, float),
+    "partial": (bool,),
+}
 SEED_RULE = (
     "key = jax.random.key(seed); run i uses jax.random.fold_in(key, i), "
     "so that more runs never change earlier ones"
@@ -92,7 +100,7 @@ def provenance_of(dataset: xarray.Dataset) -> dict[str, Any]:
     text = dataset.attrs.get(ATTRIBUTE)
     try:
         record = json.loads(text) if isinstance(text, str) else None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         record = None
     where = dataset.encoding.get("source", "this dataset")
     if not isinstance(record, dict):
@@ -101,6 +109,13 @@ def provenance_of(dataset: xarray.Dataset) -> dict[str, Any]:
     if not isinstance(record.get("config"), dict):
         allowed = "a record whose provenance holds the configuration of its run in 'config'"
         raise InvalidArgument("record", str(where), allowed)
+    for name, kinds in _KINDS.items():
+        value = record.get(name)
+        wrong_flag = isinstance(value, bool) and bool not in kinds
+        if value is not None and (wrong_flag or not isinstance(value, kinds)):
+            shown = repr(value)[:40]
+            allowed = f"a record of attnlab: its provenance is damaged ({name} cannot be {shown})"
+            raise InvalidArgument("record", str(where), allowed)
     return record
 
 

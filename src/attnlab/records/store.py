@@ -13,6 +13,7 @@ import numpy as np
 
 from .._core.errors import InvalidArgument
 from .._core.files import replacing
+from .outside import check_own_content
 from .provenance import checked_json
 
 if TYPE_CHECKING:
@@ -89,19 +90,26 @@ def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:
 def load(path: str | os.PathLike[str]) -> xarray.Dataset:
     """The record at `path`, in memory; the file is closed.
 
-    Raises `InvalidArgument` when there is no such file or it is no netCDF-4 file.
+    Raises `InvalidArgument` when there is no such file, when it is no netCDF-4 file or damaged, and
+    when parts of it lie in other files.
     """
     import xarray as xr
 
-    path = Path(path)
-    if not path.is_file():
+    try:
+        path = Path(path)
+        there = path.is_file()
+    except (TypeError, ValueError):  # no path, or one with a NUL
+        raise InvalidArgument("record", path, "the name of a file") from None
+    if not there:
         raise InvalidArgument("record", str(path), "an existing file")
     try:
-        dataset = xr.load_dataset(path, engine="h5netcdf")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        check_own_content(path)
+        return _with_attributes(xr.load_dataset(path, engine="h5netcdf"), _decode)
+    except InvalidArgument:
+        raise
+    except Exception as error:  # of many kinds, as the damage is
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidArgument("record", str(path), f"a complete netCDF-4 file ({reason})") from None
-    return _with_attributes(dataset, _decode)
 
 
 def _check_names(dataset: xarray.Dataset) -> None:

@@ -120,11 +120,12 @@ class _Work:
             except Exception as error:
                 self.errors[experiment.id] = (f"{type(error).__name__}: {error}", "")
                 continue
+            settings = config.model_dump(mode="json")
             folder = self.store.experiment_folder(
-                experiment.id, config.model_dump(mode="json"), module_of(experiment.run)
+                experiment.id, settings, module_of(experiment.run)
             )
             self._folders[experiment.id] = folder
-            stored = self.store.load_record(folder)
+            stored = self.store.load_record(folder, settings)
             if stored is not None:
                 self.datasets[experiment.id] = stored
                 self._stored_records.add(experiment.id)

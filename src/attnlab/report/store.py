@@ -15,8 +15,10 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import logging
 import os
 import platform
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -62,26 +64,38 @@ class Store:
         digest = self._digest({"experiment": id, "config": config}, paper, module)
         return self.directory / paper / name / digest
 
-    def load_record(self, folder: Path) -> xarray.Dataset | None:
-        """The finished record in such a folder; None when there is none, or it is damaged."""
+    def load_record(
+        self, folder: Path, config: Mapping[str, Any] | None = None
+    ) -> xarray.Dataset | None:
+        """The finished record in such a folder; None when there is none, or it is damaged.
+
+        With a `config` it has to have the provenance of a finished run with these settings.
+        """
         for path in sorted(folder.glob("*.nc")):
             if path.name.endswith(".partial.nc"):
                 continue
             try:
-                return records.load(path)
-            except InvalidArgument:
-                path.unlink()
+                dataset = records.load(path)
+                if config is not None:
+                    _check_provenance(dataset, config, path)
+                return dataset
+            except InvalidArgument as error:
+                _tell_damaged(path, error)
+                discard(path)
         return None
 
     def load_verdict(self, claim: claims.Claim, preset: str, seed: int) -> claims.Verdict | None:
         """The stored verdict on a claim; None when there is none, or it is damaged."""
         path = self.verdict_path(claim, preset, seed)
-        if not path.is_file():
+        if not os.path.lexists(path):
             return None
         try:
             (verdict,) = claims.load_verdicts(path)
-        except (InvalidArgument, ValueError):
-            path.unlink()
+            if (verdict.id, verdict.preset, verdict.seed) != (claim.key, preset, seed):
+                raise InvalidArgument("verdict", verdict.id, f"that on {claim.key}")
+        except ValueError as error:
+            _tell_damaged(path, error)
+            discard(path)
             return None
         return verdict.with_claim(claim)  # its texts may have been reworded since
 
@@ -99,10 +113,10 @@ class Store:
             if path.name.endswith(".partial.nc"):
                 continue
             paper, name = path.parts[-4], path.parts[-3]
-            found.append(Entry("experiment", f"{paper}/{name}", path, path.stat().st_size))
+            found.append(Entry("experiment", f"{paper}/{name}", path, path.lstat().st_size))
         for path in sorted(self.directory.glob("*/claims/*.json")):
             name = path.stem[: -_DIGITS - 1]
-            found.append(Entry("verdict", f"{path.parts[-3]}/{name}", path, path.stat().st_size))
+            found.append(Entry("verdict", f"{path.parts[-3]}/{name}", path, path.lstat().st_size))
         return found
 
     def clear(self) -> None:
@@ -135,6 +149,29 @@ class Store:
         if key not in self._sources:
             self._sources[key] = source_digest(package, paper)
         return self._sources[key]
+
+
+def discard(path: Path) -> None:
+    """Removes what is in the way of a result, whatever it is; nothing happens when it is gone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _check_provenance(dataset: xarray.Dataset, config: Mapping[str, Any], path: Path) -> None:
+    provenance = records.provenance_of(dataset)
+    if provenance.get("partial") or provenance["config"] != config:
+        raise InvalidArgument(
+            "record", str(path), "of a finished run with the settings of its folder"
+        )
+
+
+def _tell_damaged(path: Path, error: ValueError) -> None:
+    reason = " ".join(str(getattr(error, "allowed", error)).split())
+    logging.getLogger(__name__).warning(
+        f"{path} is damaged and is computed anew (it should be {reason})"[:300]
+    )
 
 
 def page_path(out: str | os.PathLike[str]) -> Path:

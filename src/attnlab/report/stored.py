@@ -18,7 +18,7 @@ from .. import claims, records
 from .._core.errors import InvalidArgument
 from ..claims.registry import claims_of
 from ..papers import Experiment, Paper, all_papers
-from .store import Store, module_of
+from .store import Store, discard, module_of
 
 _IN_USE = 3600.0  # seconds for which a half-written file may belong to a run that still goes on
 
@@ -49,13 +49,16 @@ def inspect(store: Store, *, papers: Iterable[Paper] | None = None) -> list[Stor
     known = _Known(store, all_papers() if papers is None else papers)
     for entry in store.entries():
         state = known.verdict if entry.kind == "verdict" else known.experiment
-        found.append((entry.kind, entry.id, entry.path, state(entry.id, entry.path)))
+        try:
+            found.append((entry.kind, entry.id, entry.path, state(entry.id, entry.path)))
+        except Exception:  # whatever a damaged file brings about: it can still be cleared
+            found.append((entry.kind, entry.id, entry.path, "damaged"))
     found += [("unfinished", id_, path, "left over") for id_, path in _unfinished(store.directory)]
     now = time.time()
     stored = []
     for kind, id_, path, state_ in found:
         with contextlib.suppress(FileNotFoundError):  # gone meanwhile: a run has finished it
-            about = path.stat()
+            about = path.lstat()
             age = max(0.0, now - about.st_mtime)
             stored.append(Stored(kind, id_, path, about.st_size, age, state_))
     return sorted(stored, key=lambda s: (s.id.partition("/")[0], s.kind, s.id, s.age))
@@ -82,9 +85,9 @@ def clear(
     if stale:
         chosen = [item for item in chosen if _is_useless(item)]
     for item in chosen:
-        item.path.unlink(missing_ok=True)
+        discard(item.path)
     if len(chosen) == len(everything):
-        (store.directory / "verdicts.json").unlink(missing_ok=True)  # of results that are gone
+        discard(store.directory / "verdicts.json")  # of results that are gone
     folders = [path for path in store.directory.rglob("*") if path.is_dir()]
     for folder in [*sorted(folders, reverse=True), store.directory]:  # inner ones first
         with contextlib.suppress(OSError):  # not empty, or not there
