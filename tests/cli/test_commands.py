@@ -1,6 +1,9 @@
 """The commands, run in this process on a small paper."""
 
 import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -288,3 +291,64 @@ def test_rerun_says_that_provenance_is_damaged_before_it_computes(attnlab, damag
     assert result.exit_code == 2
     assert "provenance is damaged" in result.stderr
     assert "step" not in result.stdout  # nothing was counted
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify", "toy2027", "--out", "folder"),
+        ("verify", "toy2027", "--out", "file/verdicts.json"),
+        ("mutate", "toy2027", "--out", "folder"),
+        ("report", "toy2027", "--out", "folder.html"),
+        ("report", "toy2027", "--out", "taken.html"),
+        ("report", "toy2027", "--out", "page.html", "--archive", "folder.zip"),
+        ("report", "toy2027", "--out", "file/page.html"),
+        ("run", "toy2027/count", "--out", "file"),
+        ("run", "toy2027/count", "--out", "full"),
+        ("rerun", "record.nc", "--out", "folder"),
+        ("diagnose", "weights.npz", "--out", "file"),
+        ("sweep", "sweep.toml", "--workers", "0", "--out", "file"),
+        ("sweep", "sweep.toml", "--workers", "0", "--out", "full"),
+    ],
+)
+def test_places_of_outputs_are_checked_before_anything_is_computed(attnlab, tmp_path, command):
+    for name in ("folder", "folder.html", "folder.zip", "full/toy2027-count-quick.nc"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "full" / "sweep.nc").mkdir()
+    for name in ("file", "taken-records", "weights.npz"):
+        (tmp_path / name).write_text("not of attnlab")
+    (tmp_path / "sweep.toml").write_text("target = 'toy2027/count'\n[grid]\nsteps = [1, 2]\n")
+    if command[0] == "rerun":
+        attnlab("run", "toy2027/count", "--no-figure", "--out", "o")
+        Path("o/toy2027-count-quick.nc").rename("record.nc")
+    result = attnlab(*command)
+    assert result.exit_code == 2, result.output
+    assert "step" not in result.stdout
+    assert len(result.stderr.splitlines()) == 1
+    assert re.match("error: (out|archive) = ", result.stderr)
+
+
+def test_the_same_command_clears_what_a_killed_run_left(attnlab, tmp_path):
+    program = (
+        "import os, signal, sys\n"
+        "from attnlab._core.files import replacing\n"
+        "with replacing(sys.argv[1]):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    left = (
+        "o/toy2027-count-quick.partial.nc",
+        "o/toy2027-count-quick.png",
+        "o/.checkpoints/toy2027-count-quick/count.npz",
+        "report.html",
+        "report-records/toy2027/claims/sum.json",
+        "report-records/toy2027/count/0123/.checkpoints/x/count.npz",
+        "verdicts.json",
+    )
+    for path in left:
+        subprocess.run([sys.executable, "-c", program, tmp_path / path], check=False)
+    assert len(list(tmp_path.rglob(".*.tmp"))) == len(left)
+    attnlab("run", "toy2027/count", "--out", "o")
+    attnlab("report", "toy2027", "--processes", "1")
+    attnlab("verify", "toy2027", "--processes", "1", "--out", "verdicts.json")
+    assert list(tmp_path.rglob(".*.tmp")) == []
+    assert not (tmp_path / "o" / ".checkpoints").exists()

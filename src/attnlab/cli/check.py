@@ -43,7 +43,7 @@ def verify(
     if only is not None:
         claims.only([], only)  # refuses an unknown word before the checks run
     if out is not None:
-        records.writable_directory(out.parent)
+        records.writable_file(out)
     console = output()
 
     def show(verdict: claims.Verdict) -> None:

@@ -71,14 +71,16 @@ def diagnose(
     read: dict[str, Any] = {"layer": layer, "convention": convention, "heads": heads, "dim": dim}
     read |= {"n_outputs": 1 if outputs is None else outputs}
     read |= {"mapping": None if mapping is None else str(mapping)}
+    folder = records.default_directory() if out is None else out
+    name = file.resolve().stem or "model"
+    stem = folder / f"diagnose-{name}{'' if layer is None else f'-layer-{layer}'}"
+    drawn_kinds = ("png", "pdf", "html") if figure else ()
+    records.writable_files(folder, [f"{stem.name}.{end}" for end in ("nc", *drawn_kinds)])
     found = circuits.load(file, **read)
     if isinstance(found, AttentionStack):
         if len(found.layers) > 1:
             raise InvalidArgument("--layer", layer, f"one of 0 to {len(found.layers) - 1}")
         found = circuits.extract(found)
-    folder = records.writable_directory(records.default_directory() if out is None else out)
-    name = file.resolve().stem or "model"
-    stem = folder / f"diagnose-{name}{'' if layer is None else f'-layer-{layer}'}"
     in_context = isinstance(found, circuits.Circuits)
     if length is not None and not in_context:
         raise InvalidArgument("--length", length, "absent: the file holds no in-context regression")

@@ -24,7 +24,7 @@ def mutate(
     from .. import claims, records
 
     if out is not None:
-        records.writable_directory(out.parent)
+        records.writable_file(out)
     console = output()
     results, interrupted = streamed(
         lambda arrived: claims.mutate(

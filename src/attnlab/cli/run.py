@@ -70,7 +70,7 @@ def rerun(
     if out is not None:
         if out.exists() and out.samefile(record):
             raise InvalidArgument("out", str(out), "another file than the record itself")
-        records.writable_directory(out.parent)
+        records.writable_file(out)
     with progress():
         replay = papers.rerun(record, rtol=rtol, atol=atol)
     _print(replay)

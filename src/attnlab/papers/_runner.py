@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from .. import records
 from .._core.checkpoint import use_checkpoints
 from .._core.errors import InvalidArgument
+from .._core.files import clear_left_over
 from .._core.interrupt import RunInterrupted
 from ._discovery import find_experiment
 from ._framework import PRESETS, Experiment
@@ -67,17 +68,22 @@ def run_experiment(
     if isinstance(experiment, str):
         experiment = find_experiment(experiment)
     config = experiment.configure(preset, changes)
-    where = records.default_directory() if directory is None else directory
-    folder = records.writable_directory(where)
+    folder = records.checked_path(records.default_directory() if directory is None else directory)
     settings = config.model_dump(mode="json")
     provenance = records.provenance(settings, experiment=experiment.id, preset=preset)
     stem = experiment.id.replace("/", "-") + f"-{preset}"
     if config != experiment.configure(preset):
         stem += "-" + _digest(settings)
     partial = folder / f"{stem}.partial.nc"
+    drawn = ("png", "pdf", "json") if figure and experiment.figure is not None else ()
+    records.writable_files(folder, [f"{stem}.{end}" for end in ("nc", "partial.nc", *drawn)])
+    checkpoints = folder / ".checkpoints" / stem
+    if os.path.lexists(folder / ".checkpoints"):
+        records.writable_directory(folder / ".checkpoints")
+    clear_left_over(checkpoints)
     start = time.perf_counter()
     try:
-        with use_checkpoints(folder / ".checkpoints" / stem, _checkpoint_key(provenance)):
+        with use_checkpoints(checkpoints, _checkpoint_key(provenance)):
             dataset = experiment.compute(config)
             finished = records.finish(provenance, time.perf_counter() - start)
             dataset = records.attach(dataset, finished)

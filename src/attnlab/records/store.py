@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,24 +35,6 @@ _COMPRESS_ABOVE = 65_536  # bytes; below it the filters cost more than they save
 def default_directory() -> Path:
     """Where outputs go when nobody says: `$ATTNLAB_OUTPUT`, else `attnlab-output` here."""
     return Path(os.environ.get("ATTNLAB_OUTPUT") or "attnlab-output")
-
-
-def writable_directory(directory: str | os.PathLike[str], name: str = "out") -> Path:
-    """`directory`, made when missing and tried by writing, so that a run fails before it computes.
-
-    Raises `InvalidArgument` (about argument `name`) when nothing can be written there.
-    """
-    path = Path(directory)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path, prefix=".attnlab-", suffix=".tmp"):
-            pass
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise InvalidArgument(
-            name, str(path), f"a directory that can be written to ({reason})"
-        ) from None
-    return path
 
 
 def save(dataset: xarray.Dataset, path: str | os.PathLike[str]) -> Path:

@@ -30,7 +30,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import claims
+from .. import claims, records
 from .._core.errors import InvalidArgument
 from .._core.files import replacing
 from .._version import __version__
@@ -76,7 +76,7 @@ One experiment alone, compared with its record: `attnlab rerun records/PAPER/NAM
 
 def archive_path(path: str | os.PathLike[str]) -> Path:
     """`path` as the name of an archive. Raises `InvalidArgument` unless it ends in `.zip`."""
-    archive = Path(path)
+    archive = records.checked_path(path, "archive")
     if archive.suffix.lower() != ".zip" or archive.is_dir():
         raise InvalidArgument("archive", str(path), "the name of a file that ends in .zip")
     return archive

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .. import claims, records
 from .. import papers as papers_room
 from .._core.errors import InvalidArgument, check_choice, check_integer
-from .._core.files import replacing
+from .._core.files import clear_left_over, replacing
 from .._core.progress import current_progress
 from .._core.workers import Job, JobResult, run_jobs
 from ..claims.registry import claims_of
@@ -60,10 +60,12 @@ def build_report(
     check_integer("processes", processes, minimum=1)
     chosen = _choose(papers)
     path = page_path(out)
-    records.writable_directory(path.parent)
+    records.writable_file(path)
     if archive is not None:
-        records.writable_directory(archive_path(archive).parent, "archive")
+        records.writable_file(archive_path(archive), "archive")
     store = Store(store_directory(path))
+    records.writable_files(store.directory, ["verdicts.json"])
+    clear_left_over(store.directory, below=True)
     settings = {"preset": preset, "seed": seed, "papers": [paper.key for paper in chosen]}
     provenance = records.provenance(settings, preset=preset)
     work = _Work(store, preset, seed)

@@ -53,7 +53,7 @@ def rebuild(archive: str | os.PathLike[str], out: str | os.PathLike[str]) -> Pat
 
     path = page_path(out)
     report = read_archive(archive)
-    records.writable_directory(path.parent)
+    records.writable_file(path)
     try:
         page = render_page(report)
     except (*_NONSENSE, jinja2.TemplateError) as error:
@@ -65,7 +65,7 @@ def rebuild(archive: str | os.PathLike[str], out: str | os.PathLike[str]) -> Pat
 
 def read_archive(archive: str | os.PathLike[str]) -> Report:
     """The report in an archive, its `archive` set. Raises `InvalidArgument` as `rebuild` does."""
-    path = Path(archive)
+    path = records.checked_path(archive, "archive")
     if not path.is_file():
         raise _bad(archive, "an existing file")
     try:

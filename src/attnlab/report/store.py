@@ -176,7 +176,7 @@ def _tell_damaged(path: Path, error: ValueError) -> None:
 
 def page_path(out: str | os.PathLike[str]) -> Path:
     """The file of a page: `out`, or `report.html` in it when it has another suffix."""
-    path = Path(out)
+    path = records.checked_path(out)
     return path if path.suffix.lower() in (".html", ".htm") else path / "report.html"
 
 

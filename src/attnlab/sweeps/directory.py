@@ -26,8 +26,9 @@ import numpy as np
 
 from .._core.errors import InvalidArgument
 from .._core.files import replacing
-from ..records import writable_directory
+from ..records import writable_directory, writable_files
 from .differences import differences
+from .lock import NAME as LOCK
 from .lock import Lock, holder
 from .parts import OK, BatchRecord, decode
 from .specification import Specification
@@ -36,7 +37,9 @@ from .versions import versions
 RESULT, MANIFEST = "sweep.nc", "manifest.json"
 _BATCHES, _FORMAT = "batches", 1
 _BATCH = re.compile(r"[0-9]{7}\.npz")
-_TEMPORARY = re.compile(r"\.(manifest\.json|sweep\.nc|[0-9]{7}\.npz)\.[0-9a-f]{8}\.tmp")
+_TEMPORARY = re.compile(
+    r"\.(manifest\.json|sweep\.nc|[0-9]{7}\.npz)\.([0-9a-f]{8}|[0-9a-f]{24})\.tmp"
+)
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,12 @@ class Directory:
     """
 
     def __init__(self, path: Path, specification: Specification, *, fresh: bool = False):
-        self.path, self._plan = writable_directory(path), specification.plan
+        self.path = writable_files(path, [RESULT, MANIFEST, LOCK])
+        self._plan = specification.plan
         self._digest = specification.digest
         self._lock = Lock(self.path)
         try:
-            (self.path / _BATCHES).mkdir(exist_ok=True)
+            writable_directory(self.path / _BATCHES)
             if fresh:
                 self._clear()
             self._agree(specification)
