@@ -115,7 +115,7 @@ def _check_kinds(data: Any, kinds: Mapping[str, tuple[type, ...]]) -> None:
         value = data[name]
         right = isinstance(value, allowed) and (bool in allowed or not isinstance(value, bool))
         if not right or (isinstance(value, float) and not math.isfinite(value)):
-            raise TypeError(f"{name} cannot be {value!r}"[:80])
+            raise TypeError(f"no file that attnlab wrote has {name} = {value!r}"[:100])
 
 
 def save_verdicts(
