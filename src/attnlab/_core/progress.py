@@ -10,7 +10,7 @@ import contextvars
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, runtime_checkable
 
 from .errors import InvalidArgument
@@ -48,13 +48,19 @@ class RichProgress:
 
     It appears only once the work has lasted `delay` seconds, so that short runs stay quiet, and
     never when the stream is no terminal unless `force` is True. Use it as a context manager, so
-    that the terminal is restored whatever happens.
+    that the terminal is restored whatever happens. On a `console` of rich, what is printed there
+    meanwhile appears above the bar. A terminal that goes away ends the bar, not the work.
     """
 
-    def __init__(self, *, delay: float = 2.0, force: bool = False, stream: Any = None):
+    def __init__(
+        self, *, delay: float = 2.0, force: bool = False, stream: Any = None, console: Any = None
+    ):
         if not delay >= 0:
             raise InvalidArgument("delay", delay, "a number of seconds >= 0")
+        if console is not None:
+            stream = console.file
         stream = sys.stderr if stream is None else stream
+        self._console = console
         self._stream, self._delay = stream, delay
         self._enabled = force or bool(getattr(stream, "isatty", lambda: False)())
         self._force = force
@@ -89,7 +95,8 @@ class RichProgress:
             return
         task = self._open.pop()
         if self._bar is not None and task["id"] is not None:
-            self._bar.refresh()  # a task never vanishes before its last state was drawn
+            with suppress(OSError):
+                self._bar.refresh()  # a task never vanishes before its last state was drawn
             self._bar.remove_task(task["id"])
         if not self._open:
             self._hide()
@@ -97,6 +104,13 @@ class RichProgress:
     def _draw(self) -> None:
         if not self._enabled or self._began is None:
             return
+        try:
+            self._drawn()
+        except OSError:
+            self._enabled = False
+
+    def _drawn(self) -> None:
+        assert self._began is not None
         if self._bar is None:
             if time.monotonic() - self._began < self._delay:
                 return
@@ -109,8 +123,9 @@ class RichProgress:
 
     def _hide(self) -> None:
         if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+            bar, self._bar = self._bar, None
+            with suppress(OSError):
+                bar.stop()
         self._began = None
         for task in self._open:
             task["id"] = None
@@ -119,7 +134,8 @@ class RichProgress:
         from rich import progress
         from rich.console import Console
 
-        console = Console(file=self._stream, force_terminal=True if self._force else None)
+        forced = True if self._force else None
+        console = self._console or Console(file=self._stream, force_terminal=forced)
         return progress.Progress(
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
@@ -129,6 +145,46 @@ class RichProgress:
             console=console,
             transient=True,
         )
+
+
+class LineProgress:
+    """A line for each unit of the outermost task that is done, with the time since its start:
+    `report 3 of 57  1 min 20 s  marion2025/gd-manifold`. For logs, where nothing can be redrawn.
+
+    What a task does inside one of its units is not shown.
+    """
+
+    def __init__(self, *, stream: Any = None):
+        self._stream = sys.stderr if stream is None else stream
+        self._open: list[tuple[str, int | None]] = []
+        self._done, self._began = 0, 0.0
+
+    def __enter__(self) -> LineProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.clear()
+
+    def start(self, label: str, total: int | None) -> None:
+        if not self._open:
+            self._done, self._began = 0, time.monotonic()
+        self._open.append((label, total))
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        if len(self._open) != 1 or n == 0:
+            return
+        label, total = self._open[0]
+        self._done += n
+        seconds = time.monotonic() - self._began
+        minutes, rest = divmod(round(seconds), 60)
+        elapsed = f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+        of = "" if total is None else f" of {total}"
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            print(f"{label} {self._done}{of}  {elapsed}  {note}", file=self._stream, flush=True)
+
+    def stop(self) -> None:
+        if self._open:
+            self._open.pop()
 
 
 _NULL = NullProgress()
@@ -150,3 +206,36 @@ def use_progress(reporter: ProgressReporter) -> Iterator[ProgressReporter]:
         yield reporter
     finally:
         _reporter.reset(token)
+
+
+class _Counted:
+    """Passes everything on, and knows how many tasks are open."""
+
+    def __init__(self, to: ProgressReporter):
+        self.to, self.depth = to, 0
+
+    def start(self, label: str, total: int | None) -> None:
+        self.depth += 1
+        self.to.start(label, total)
+
+    def advance(self, n: int = 1, note: str = "") -> None:
+        if self.depth:
+            self.to.advance(n, note)
+
+    def stop(self) -> None:
+        if self.depth:
+            self.depth -= 1
+            self.to.stop()
+
+
+@contextmanager
+def closed_progress() -> Iterator[None]:
+    """The tasks that are opened in this block are closed at its end, and no others: what a job of
+    somebody else forgets or does twice is not counted for the task around it."""
+    counted = _Counted(current_progress())
+    try:
+        with use_progress(counted):
+            yield
+    finally:
+        while counted.depth:
+            counted.stop()

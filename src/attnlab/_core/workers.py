@@ -29,6 +29,11 @@ from typing import Any
 from .children import ONE_THREAD as ONE_THREAD
 from .children import one_thread_each, safe_start, settled
 from .errors import InvalidArgument, check_integer
+from .interrupt import was_interrupted
+from .progress import closed_progress
+
+_ASKED_TO_END = (-signal.SIGTERM, -getattr(signal, "SIGHUP", signal.SIGTERM))
+_MOMENT = 0.2  # seconds
 
 
 @dataclass(frozen=True)
@@ -115,8 +120,11 @@ def _run(job: Job) -> JobResult:
     _forget_programs_of_others(_wide(job.group))
     start = time.perf_counter()
     try:
-        value = resolve(job.function)(*job.arguments)
+        with closed_progress():
+            value = resolve(job.function)(*job.arguments)
     except Exception as error:
+        if was_interrupted():
+            raise KeyboardInterrupt from error
         text = "".join(traceback.format_exception(error))
         return JobResult(job.key, None, _one_line(error), text, time.perf_counter() - start)
     return JobResult(job.key, value, seconds=time.perf_counter() - start)
@@ -162,9 +170,11 @@ def _run_in_workers(
     if not indices:
         return []
     waiting = deque(indices)
-    workers = [_start_worker() for _ in range(count)]
+    workers: list[_Worker] = []
     started_once = False
     try:
+        for _ in range(count):
+            workers.append(_start_worker())
         while waiting or any(w.job is not None for w in workers):
             connection.wait([w.pipe for w in workers])
             for worker in list(workers):
@@ -175,6 +185,8 @@ def _run_in_workers(
                 except (EOFError, OSError):
                     workers.remove(worker)
                     _stop(worker)
+                    if worker.process.exitcode in _ASKED_TO_END:
+                        time.sleep(_MOMENT)  # if all were asked to, it is our turn now
                     if worker.job is not None:
                         keep(worker.job, _lost(jobs[worker.job], worker))
                     if not worker.ready and not started_once:
@@ -250,7 +262,7 @@ def _start_worker() -> _Worker:
 
 def _stop(worker: _Worker) -> None:
     worker.pipe.close()
-    if worker.job is not None:  # still computing: it would not see that the pipe was closed
+    if worker.job is not None or not worker.ready:  # it would not see that the pipe was closed
         worker.process.terminate()
     worker.process.join(timeout=5)
     if worker.process.is_alive():
@@ -260,7 +272,10 @@ def _stop(worker: _Worker) -> None:
 
 def _serve(pipe: connection.Connection) -> None:
     """The life of a worker: says that it is ready, then answers jobs until the pipe closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    # Ctrl-C and a closed terminal are for the parent, which ends its workers
+    for name in ("SIGINT", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     settled()
     one_thread_each()
     with suppress(OSError):  # the parent may be gone already; then so is the work

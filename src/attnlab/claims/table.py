@@ -121,11 +121,12 @@ def summary_line(verdicts: Sequence[Verdict]) -> str:
 
 
 def print_verdicts(
-    verdicts: Sequence[Verdict], console: Console, *, kind: str | None = None
+    verdicts: Sequence[Verdict], console: Console, *, kind: str | None = None, table: bool = True
 ) -> None:
-    """Prints the table (only those of `kind`, if given), the corrected forms and the summary."""
+    """Prints the table (only those of `kind`, if given; unless it is not wanted), the corrected forms
+    and the summary."""
     shown = list(verdicts) if kind is None else only(verdicts, kind)
-    if shown:
+    if shown and table:
         console.print(verdict_table(shown))
     for verdict in shown:
         if verdict.corrected:

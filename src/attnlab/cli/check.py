@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .._core.errors import InvalidArgument
-from .console import complain, output, progress, say, streamed
+from .console import complain, computing, output, say, streamed
 
 PRESET = typer.Option(help="quick (minutes in all) or paper (the sizes of the paper).")
 SEED = typer.Option(help="Seed of every check.")
@@ -59,12 +59,16 @@ def verify(
             on_verdict=arrived,
         ),
         show,
+        console,
     )
-    claims.print_verdicts(verdicts, console, kind=only)
-    if out is not None:
+    if out is not None:  # before they are printed: the terminal may be gone
         settings = {"ids": ids or [], "preset": preset, "seed": seed}
         provenance = records.provenance(settings, extra={"interrupted": interrupted})
-        say(console, f"verdicts  {claims.save_verdicts(verdicts, out, provenance=provenance)}")
+        claims.save_verdicts(verdicts, out, provenance=provenance)
+    told = only is None and console.is_terminal  # each has had its line already
+    claims.print_verdicts(verdicts, console, kind=only, table=not told)
+    if out is not None:
+        say(console, f"verdicts  {out}")
     if interrupted:
         complain("the verdicts above are those that were reached", mark="interrupted")
         raise typer.Exit(130)
@@ -105,7 +109,7 @@ def report(
         say(output(), f"report  {rebuild(from_, out)}")
         return
     try:
-        with progress():
+        with computing(drawing=archive is not None, lines=True):
             path = build_report(
                 out,
                 preset=preset,

@@ -56,16 +56,32 @@ def columns(console: Console, rows: Iterable[tuple[Any, ...]], indent: int = 2) 
 
 
 @contextmanager
-def progress() -> Iterator[None]:
-    """Shows the progress of what runs in the block, once it has lasted two seconds."""
-    from .._core.progress import RichProgress, use_progress
+def computing(
+    results: Console | None = None, *, drawing: bool = False, lines: bool = False
+) -> Iterator[None]:
+    """What a command computes runs in this block: the environment is checked first, requests to end
+    raise `KeyboardInterrupt`, and progress is shown once the work has lasted two seconds.
 
-    with RichProgress() as bar, use_progress(bar):
+    **Arguments:** `results`: the console on which results are printed meanwhile, whose terminal the
+    progress bar then shares; `drawing`: figures are drawn too; `lines`: where there is no terminal,
+    a line for each finished part.
+    """
+    from .._core.environment import check_environment
+    from .._core.interrupt import interruptible
+    from .._core.progress import LineProgress, RichProgress, use_progress
+
+    check_environment(drawing=drawing)
+    shared = results if results is not None and results.is_terminal else None
+    terminal = shared is not None or sys.stderr.isatty()
+    reporter = LineProgress() if lines and not terminal else RichProgress(console=shared)
+    with interruptible(), reporter as shown, use_progress(shown):
         yield
 
 
 def streamed(
-    compute: Callable[[Callable[[T], None]], list[T]], show: Callable[[T], None]
+    compute: Callable[[Callable[[T], None]], list[T]],
+    show: Callable[[T], None],
+    console: Console,
 ) -> tuple[list[T], bool]:
     """What `compute(arrived)` returns, each item shown as it arrives; after Ctrl-C those that did.
 
@@ -78,7 +94,7 @@ def streamed(
         show(item)
 
     try:
-        with progress():
+        with computing(console):
             return compute(arrived), False
     except KeyboardInterrupt:
         return reached, True

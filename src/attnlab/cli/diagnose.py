@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .._core.errors import InvalidArgument, check_integer, check_real
-from .console import output, progress, say
+from .console import computing, output, say
 
 if TYPE_CHECKING:
     import xarray
@@ -84,7 +84,7 @@ def diagnose(
     in_context = isinstance(found, circuits.Circuits)
     if length is not None and not in_context:
         raise InvalidArgument("--length", length, "absent: the file holds no in-context regression")
-    with progress():
+    with computing(drawing=figure):
         if in_context:
             told, numbers, drawn = _in_context(found, length, noise, seed)  # type: ignore[arg-type]
         else:

@@ -35,12 +35,15 @@ def mutate(
             on_result=arrived,
         ),
         lambda result: console.print(claims.mutation_line(result)),
+        console,
     )
-    claims.print_mutations(results, console)
-    if out is not None:
+    if out is not None:  # before they are printed: the terminal may be gone
         settings = {"ids": ids or [], "preset": preset, "seed": seed}
         provenance = records.provenance(settings, extra={"interrupted": interrupted})
-        say(console, f"mutations  {claims.save_mutations(results, out, provenance=provenance)}")
+        claims.save_mutations(results, out, provenance=provenance)
+    claims.print_mutations(results, console)
+    if out is not None:
+        say(console, f"mutations  {out}")
     if interrupted:
         complain("the results above are those that were reached", mark="interrupted")
         raise typer.Exit(130)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .._core.errors import InvalidArgument
-from .console import columns, output, progress, say
+from .console import columns, computing, output, say
 
 if TYPE_CHECKING:
     from ..papers import Replay
@@ -37,7 +37,7 @@ def run(
 
     experiment = papers.find_experiment(id)
     changes = parse_settings(set_ or [])
-    with progress():
+    with computing(drawing=figure):
         outputs = papers.run_experiment(experiment, preset, changes, directory=out, figure=figure)
     console = output()
     say(console, f"{experiment.id}  {experiment.title}", style="bold")
@@ -71,7 +71,7 @@ def rerun(
         if out.exists() and out.samefile(record):
             raise InvalidArgument("out", str(out), "another file than the record itself")
         records.writable_file(out)
-    with progress():
+    with computing():
         replay = papers.rerun(record, rtol=rtol, atol=atol)
     _print(replay)
     if out is not None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .._core.errors import InvalidArgument
-from .console import columns, output, progress, say
+from .console import columns, computing, output, say
 
 if TYPE_CHECKING:
     import xarray
@@ -77,7 +74,7 @@ def sweep(
         raise InvalidArgument("FILE", None, "a TOML file or a ready sweep (--list shows them)")
     place = _default_directory(file, quick) if out is None else out
     options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-    with progress(), _ended_gently():
+    with computing(drawing=figure):
         dataset = sweeps.sweep(
             file,
             out=place,
@@ -89,21 +86,6 @@ def sweep(
             **options,
         )
     _print_result(dataset, place, figure)
-
-
-@contextmanager
-def _ended_gently() -> Iterator[None]:
-    """A batch system's warning before the time is up (SIGTERM) is taken as Ctrl-C: the directory is
-    released, so that the next job may run on another machine."""
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _default_directory(file: str, quick: bool) -> Path:

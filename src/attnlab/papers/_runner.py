@@ -88,7 +88,7 @@ def run_experiment(
             finished = records.finish(provenance, time.perf_counter() - start)
             dataset = records.attach(dataset, finished)
             # saved inside the block, whose end removes the checkpoints
-            record = records.save(dataset, folder / f"{stem}.nc")
+            record = _saved(dataset, folder / f"{stem}.nc")
     except RunInterrupted as interruption:
         if interruption.partial is not None:
             seconds = time.perf_counter() - start
@@ -125,6 +125,16 @@ def rerun(path: str | os.PathLike[str], *, rtol: float = 1e-9, atol: float = 1e-
     now = records.finish(now, time.perf_counter() - start)
     comparison = records.compare(new, old, rtol=rtol, atol=atol)
     return Replay(records.attach(new, now), comparison, _changed(then, now))
+
+
+def _saved(dataset: xarray.Dataset, path: Path) -> Path:
+    """The record, also when Ctrl-C comes while it is written: all of it was computed."""
+    try:
+        return records.save(dataset, path)
+    except KeyboardInterrupt:
+        interruption = RunInterrupted(None, "interrupted when all was computed")
+        interruption.saved = records.save(dataset, path)
+        raise interruption from None
 
 
 def _draw(experiment: Experiment, dataset: xarray.Dataset, stem: Path) -> tuple[Path, ...]:

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from .._core.compilation import prefer_quick_compilation
 from .._core.errors import InvalidArgument
-from .._core.interrupt import RunInterrupted
+from .._core.interrupt import RunInterrupted, was_interrupted
 from .._version import __version__
 from . import browse, check, diagnose, explore, mutation, probe, run, store, sweep
 from .console import complain
@@ -38,6 +38,11 @@ class _Group(TyperGroup):
         except MemoryError as error:
             complain(f"more memory was asked for than there is: {error or 'choose smaller sizes'}")
             raise typer.Exit(BAD_INPUT) from None
+        except (ImportError, EOFError, SystemError, RuntimeError) as error:
+            if isinstance(error, typer.Exit | typer.Abort) or not was_interrupted():
+                raise
+            complain("nothing was kept", mark="interrupted")  # what it became in an import, say
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             raise  # the reader of our output went away: no fault of ours
         except OSError as error:
@@ -90,8 +95,8 @@ app.command("explore")(explore.explore)
 app.command("cite")(browse.cite)
 
 
-def main() -> None:
-    """The entry point `attnlab`."""
+def start() -> None:
+    """Runs the command line of this process."""
     prefer_quick_compilation()
     warnings.formatwarning = _one_line
     for name in ("stdout", "stderr"):
