@@ -8,19 +8,16 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-from pathlib import Path
 
+from .._core.children import module_program
 from .._core.compilation import prefer_quick_compilation
 from .._core.errors import InvalidArgument, check_flag, check_integer
-
-APP = Path(__file__).with_name("app.py")
 
 
 def command(*, port: int, host: str, browser: bool) -> list[str]:
     """The command line that serves the page."""
-    line = [sys.executable, "-m", "marimo", "run", str(APP), "--host", host, "--port", str(port)]
-    return line if browser else [*line, "--headless"]
+    line = [*module_program("attnlab.explore.guard", "main"), host, str(port)]
+    return [*line, "browser"] if browser else line
 
 
 def serve(*, port: int = 2718, host: str = "127.0.0.1", browser: bool = True) -> int:
