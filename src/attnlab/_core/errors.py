@@ -102,6 +102,17 @@ def _dtype(value: Any) -> Any:
     return getattr(value, "dtype", None)
 
 
+def check_several(name: str, value: Any, allowed: str) -> list[Any]:
+    """The items of `value`, of which there may be none; raises `InvalidArgument` unless it is a list
+    or something like it. A text, whose items would be its letters, is none."""
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        return list(value)
+    except TypeError:
+        raise InvalidArgument(name, value, allowed) from None
+
+
 def check_flag(name: str, value: Any) -> bool:
     """`value` if it is True or False; raises `InvalidArgument`."""
     if not isinstance(value, bool):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
-from .._core.errors import InvalidArgument, check_choice, check_integer
+from .._core.errors import InvalidArgument, check_choice, check_integer, check_several
 from .._core.progress import current_progress
 from .._core.workers import JobResult, resolve, run_jobs
 from .claim import FAILED, Claim, Outcome, Preset, Verdict
@@ -98,7 +98,14 @@ def mutate(
     seed = check_integer("seed", seed, minimum=0)
     claims = {claim.key: claim for claim in find(ids)}
     chosen: dict[str, list[Mutation]] = {key: [] for key in claims}
-    for mutation in all_mutations() if mutations is None else mutations:
+    broken_by = (
+        all_mutations()
+        if mutations is None
+        else check_several("mutations", mutations, "a list of Mutation objects")
+    )
+    for mutation in broken_by:
+        if not isinstance(mutation, Mutation):
+            raise InvalidArgument("mutations", mutation, "a list of Mutation objects")
         if mutation.claim in chosen:
             chosen[mutation.claim].append(mutation)
         else:

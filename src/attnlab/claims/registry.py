@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from .._core.errors import InvalidArgument
+from .._core.errors import InvalidArgument, check_several
 from .._core.workers import resolve
 from .claim import Claim
 
@@ -67,7 +67,10 @@ def find(ids: str | Claim | Iterable[str | Claim] | None = None) -> tuple[Claim,
     """
     if ids is None:
         return all_claims()
-    given = [ids] if isinstance(ids, str | Claim) else list(ids)
+    if isinstance(ids, str | Claim):
+        given: list[str | Claim] = [ids]
+    else:
+        given = check_several("claim ids", ids, "an id, a Claim, or a list of them")
     own = {claim.key: claim for claim in given if isinstance(claim, Claim)}
     names = [name for name in given if not isinstance(name, Claim)]
     known = {claim.key: claim for claim in all_claims()} if names else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from .._core.errors import InvalidArgument
+from .._core.errors import InvalidArgument, check_several
 from ._discovery import all_papers
 
 # Works that are no papers under audit here, by citation key.
@@ -176,7 +176,12 @@ def bibtex_for(ids: str | Iterable[str]) -> str:
     """
     known, entries = citable(), _entries()
     keys: dict[str, None] = {}
-    for id in [ids] if isinstance(ids, str) else ids:
+    several = (
+        [ids] if isinstance(ids, str) else check_several("ids", ids, "an id, or a list of them")
+    )
+    for id in several:
+        if not isinstance(id, str):
+            raise InvalidArgument("ids", id, "an id, or a list of them")
         keys.update(dict.fromkeys(_keys(id, known)))
     return "\n\n".join(entries[key] for key in keys) + "\n"
 

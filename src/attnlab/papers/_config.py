@@ -41,6 +41,8 @@ def configure(kind: type[C], preset: Mapping[str, Any], changes: Mapping[str, An
     Raises `InvalidArgument` naming the entry, its value and what is allowed.
     """
     values = dict(preset)
+    if not isinstance(changes, Mapping):
+        raise InvalidArgument("changes", changes, "a mapping of keys to values")
     for key, value in changes.items():
         if key not in kind.model_fields:
             near = difflib.get_close_matches(key, kind.model_fields, n=1)
@@ -52,6 +54,8 @@ def configure(kind: type[C], preset: Mapping[str, Any], changes: Mapping[str, An
 
 def validate(kind: type[C], values: Mapping[str, Any]) -> C:
     """`kind` from typed `values`, as stored in a record. Raises `InvalidArgument`."""
+    for key, value in values.items():
+        _check_width(str(key), value)
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
@@ -62,6 +66,14 @@ def validate(kind: type[C], values: Mapping[str, Any]) -> C:
         if first["type"] in ("value_error", "assertion_error"):  # a rule written for this class
             allowed = first["msg"].partition(", ")[2] or first["msg"]
         raise InvalidArgument(key, first["input"], allowed) from None
+
+
+def _check_width(key: str, value: Any) -> None:
+    if isinstance(value, list | tuple):
+        for item in value:
+            _check_width(key, item)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise InvalidArgument(key, value, "of whole numbers that fit into 64 bits")
 
 
 def describe(kind: type[BaseModel]) -> dict[str, str]:

@@ -76,6 +76,8 @@ def find_experiment(id: str) -> Experiment:
 
     Raises `InvalidArgument` for an unknown id, with the nearest ones.
     """
+    if not isinstance(id, str):
+        raise InvalidArgument("experiment id", id, "a text, one of those that `attnlab list` shows")
     experiments = {experiment.id: experiment for experiment in all_experiments()}
     if id in experiments:
         return experiments[id]

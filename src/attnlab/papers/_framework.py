@@ -93,7 +93,9 @@ class Experiment:
         from ._config import configure
 
         check_choice("preset", preset, PRESETS)
-        return configure(self.config_class(), self.presets[preset], changes or {})
+        return configure(
+            self.config_class(), self.presets[preset], {} if changes is None else changes
+        )
 
     def compute(self, config: BaseModel) -> xarray.Dataset:
         """Runs it: the dataset for this configuration."""

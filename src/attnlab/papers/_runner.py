@@ -65,7 +65,7 @@ def run_experiment(
     Raises `InvalidArgument` before anything is computed: unknown id, preset or key, wrong value,
     unwritable directory. Raises `RunInterrupted` with `saved`, the path of the partial record.
     """
-    if isinstance(experiment, str):
+    if not isinstance(experiment, Experiment):
         experiment = find_experiment(experiment)
     config = experiment.configure(preset, changes)
     folder = records.checked_path(records.default_directory() if directory is None else directory)

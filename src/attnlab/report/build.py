@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import claims, records
 from .. import papers as papers_room
-from .._core.errors import InvalidArgument, check_choice, check_integer
+from .._core.errors import InvalidArgument, check_choice, check_integer, check_several
 from .._core.files import clear_left_over, replacing
 from .._core.progress import current_progress
 from .._core.workers import Job, JobResult, run_jobs
@@ -222,7 +222,9 @@ def _choose(papers: Iterable[str | Paper] | None) -> list[Paper]:
     if papers is None:
         return list(known.values())
     chosen = []
-    for paper in [papers] if isinstance(papers, str | Paper) else papers:
+    if isinstance(papers, str | Paper):
+        papers = [papers]
+    for paper in check_several("papers", papers, "citation keys or Paper objects"):
         if isinstance(paper, Paper):
             chosen.append(paper)
         else:

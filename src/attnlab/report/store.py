@@ -55,7 +55,7 @@ class Store:
     """
 
     def __init__(self, directory: str | os.PathLike[str]):
-        self.directory = Path(directory)
+        self.directory = records.checked_path(directory, "directory")
         self._sources: dict[tuple[str, str], str] = {}
 
     def experiment_folder(self, id: str, config: Mapping[str, Any], module: str) -> Path:
