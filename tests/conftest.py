@@ -24,8 +24,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for _name, _value in ONE_THREAD.items():
         os.environ.setdefault(_name, _value)
 
-# the same examples in every run: a test has a verdict, not a distribution of verdicts
-hypothesis.settings.register_profile("fixed", derandomize=True)
+# the same examples in every run, however long they take on a busy machine: a test has a verdict, not a
+# distribution of verdicts
+hypothesis.settings.register_profile(
+    "fixed",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("fixed")
 
 

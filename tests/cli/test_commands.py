@@ -352,3 +352,21 @@ def test_the_same_command_clears_what_a_killed_run_left(attnlab, tmp_path):
     attnlab("verify", "toy2027", "--processes", "1", "--out", "verdicts.json")
     assert list(tmp_path.rglob(".*.tmp")) == []
     assert not (tmp_path / "o" / ".checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("rerun", "o/toy2027-count-quick.nc"), ("verify", "toy2027"), ("mutate", "toy2027")],
+)
+def test_results_are_saved_before_they_are_printed(attnlab, monkeypatch, command):
+    attnlab("run", "toy2027/count", "--no-figure", "--out", "o")
+
+    def gone(*_, **__):
+        raise BrokenPipeError("nobody reads")
+
+    for module, name in (("run", "_print"), ("check", "say"), ("mutation", "say")):
+        monkeypatch.setattr(f"attnlab.cli.{module}.{name}", gone)
+    monkeypatch.setattr(claims, "print_verdicts", gone)
+    monkeypatch.setattr(claims, "print_mutations", gone)
+    attnlab(*command, "--out", "kept")
+    assert Path("kept").stat().st_size > 100

@@ -256,3 +256,18 @@ def test_what_could_not_be_read_again_is_not_written(finished, tmp_path, monkeyp
     with pytest.raises(InvalidArgument, match="fewer papers"):
         archive_module.write_archive(report, "", folder, tmp_path / "b.zip")
     assert not list(tmp_path.glob("*b.zip*"))
+
+
+def test_what_json_grows_to_is_bounded_before_it_is_parsed(finished, tmp_path, monkeypatch):
+    files = contents(finished[1])
+    bad = tmp_path / "bad.zip"
+    document = json.loads(files["report.json"])
+    nested = json.dumps(document | {"more": [[]] * 200_000})
+    write(bad, {**files, "report.json": nested.encode()})
+    rebuild(bad, tmp_path / "page.html")
+    monkeypatch.setattr(from_archive, "_VALUES", 100_000)
+    refused(bad, "100000 values in all", tmp_path)
+    write(bad, files)
+    rebuild(bad, tmp_path / "page.html")
+    monkeypatch.setattr(from_archive, "_ALL_TEXT", 5000)  # each file is small, all are not
+    refused(bad, "5000 bytes", tmp_path)

@@ -351,3 +351,30 @@ def test_a_lock_of_another_machine_is_respected(functions, tmp_path):
         pointy(functions, "plain", grid={"i": [1]}, out=place)
     (place / "lock").unlink()
     pointy(functions, "plain", grid={"i": [1]}, out=place)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"task": TASK | {"dim": -3}}, "dim"),
+        ({"task": {"kind": "SingleLocation", "length": 10}}, "settings"),
+        ({"task": {"kind": "InContextRegression", "dim": 5, "length": 9}}, "student"),
+        ({"student": POINTWISE | {"activation": "nope"}}, "activation"),
+        ({"overlaps": {"kappa": 7.0}}, "kappa"),
+        ({"overlaps": {"kappa": "text"}}, "kappa"),
+        ({"theory": "approximate", "student": POINTWISE | {"activation": "relu"}}, "task"),
+    ],
+)
+def test_wrong_fixed_settings_of_a_risk_are_refused_at_once(tmp_path, change, name):
+    arguments = {"task": TASK, "student": POINTWISE, "grid": {"student.scale": [0.1, 0.2]}}
+    with pytest.raises(al.InvalidArgument, match=f"^{name} = .*") as caught:
+        al.sweep("risk", **(arguments | change), workers=0, out=tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_swept_settings_of_a_risk_are_failed_points():
+    found = al.sweep("risk", task=TASK, student=POINTWISE, grid={"task.dim": [-1, 30]}, workers=0)
+    assert found.status.values.tolist() == [1, 0]
+    found = al.sweep("risk", task=TASK, student=POINTWISE, grid={"task.dim": [-1, -2]}, workers=0)
+    assert found.status.values.tolist() == [1, 1]

@@ -27,6 +27,8 @@ class InvalidArgument(ValueError):
             shown = repr(value)
         except Exception:  # of a foreign class
             shown = f"<{type(value).__name__}>"
+        if "\n" in shown:  # of an object with parts: an error is one line
+            shown = " ".join(shown.split())
         if len(shown) > 120:
             shown = shown[:117] + "..."
         super().__init__(printable(f"{name} = {shown} is not allowed: it must be {allowed}"))
@@ -100,6 +102,21 @@ def check_real(
 
 def _dtype(value: Any) -> Any:
     return getattr(value, "dtype", None)
+
+
+def check_amount(name: str, number: int, most: int, *, seconds: float = 0.0, size: int = 0) -> int:
+    """`number` if it is at most `most`; else raises `InvalidArgument`, which says what it would need:
+    `seconds` and bytes (`size`) for each."""
+    if number <= most:
+        return number
+    needs = []
+    if seconds:
+        hours = number * seconds / 3600
+        needs.append(f"{hours:.3g} hours" if hours < 1000 else f"{hours / 8766:.3g} years")
+    if size:
+        needs.append(f"{number * size / 1e9:.3g} GB")
+    allowed = f"at most {most} (this would need about {' and '.join(needs)})"
+    raise InvalidArgument(name, number, allowed)
 
 
 def check_several(name: str, value: Any, allowed: str) -> list[Any]:

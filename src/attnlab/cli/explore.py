@@ -18,6 +18,8 @@ def explore(
 
     Needs the extra `explore` (marimo). Ends with Ctrl-C.
     """
+    from .._core.environment import check_environment
     from ..explore import serve
 
+    check_environment()
     raise typer.Exit(serve(port=port, host=host, browser=browser))

@@ -73,9 +73,11 @@ def rerun(
         records.writable_file(out)
     with computing():
         replay = papers.rerun(record, rtol=rtol, atol=atol)
+    if out is not None:  # before it is printed: nobody may read that
+        records.save(replay.dataset, out)
     _print(replay)
     if out is not None:
-        say(output(), f"new record  {records.save(replay.dataset, out)}")
+        say(output(), f"new record  {out}")
     if not replay.comparison.same:
         raise typer.Exit(1)
 

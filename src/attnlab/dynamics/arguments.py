@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .._core.errors import InvalidArgument, check_integer, check_real, is_traced
+from .._core.errors import InvalidArgument, check_amount, check_integer, check_real, is_traced
 from .._core.precision import float64
 from ..students import Overlaps, PointwiseAttention, SoftmaxAttention
 from ..students.overlaps import NAMES
@@ -17,6 +17,9 @@ from .loop import Schedule
 
 # what single-location training takes: students that predict from scores and values of tokens
 Student = PointwiseAttention | SoftmaxAttention
+
+_MOST_STEPS = 10**11
+_MOST_SAVED, _STATE = 10**9, 100  # states of one run, and bytes of one: five overlaps, risk, scale
 
 
 class Pace(NamedTuple):
@@ -40,7 +43,16 @@ def check_pace(
     sizes = check_step_size(step_size, runs)
     steps = check_integer("steps", steps, minimum=0)
     save_every = check_integer("save_every", save_every, minimum=1)
+    check_length(steps, save_every, runs)
     return Pace(sizes, steps, save_every, check_schedule(schedule, steps))
+
+
+def check_length(steps: int, save_every: int, runs: int = 1, *, seconds: float = 1e-6) -> None:
+    """Raises `InvalidArgument` for more `steps` (each takes so many `seconds` at least) than anybody
+    can wait for, and for more saved states of all runs than a memory holds."""
+    check_amount("steps", steps, _MOST_STEPS, seconds=seconds)
+    saved = (steps // save_every + 2) * runs
+    check_amount("steps / save_every · runs", saved, _MOST_SAVED, size=_STATE)
 
 
 def check_start(overlaps: Any, *, some: bool = False) -> np.ndarray:

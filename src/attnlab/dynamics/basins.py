@@ -19,7 +19,7 @@ from .._core.keys import check_key
 from ..students import Overlaps
 from ..students.overlaps import NAMES
 from ..theory import SingleLocationRisk
-from .arguments import check_risk, check_start
+from .arguments import check_length, check_risk, check_start
 from .dataset import overlaps_of
 from .landscape import pictures
 from .projected import projected_gradient_descent
@@ -82,6 +82,7 @@ def basins(
     check_key(key)
     runs = check_integer("runs", runs, minimum=1)
     steps = check_integer("steps", steps, minimum=1)
+    check_length(steps, steps, runs)
     check_real("radius", radius, low=0.0, low_open=True, high=1.0)
     fractions = _levels(levels)
     check_flag("on_manifold", on_manifold)

@@ -20,6 +20,7 @@ from jaxtyping import PRNGKeyArray
 from .._core.errors import InvalidArgument, check_integer
 from .._core.keys import fold_in
 from .._core.precision import check_dtype, float64
+from .arguments import check_length
 from .circuit_history import LONG_NAMES, default_measure
 from .loop import Loop, run_loop
 from .prompt_loss import (
@@ -156,6 +157,7 @@ def train(
     save_every = max(1, steps // 100) if save_every is None else save_every
     save_every = check_integer("save_every", save_every, minimum=1)
     count = 1 if runs is None else check_integer("runs", runs, minimum=1)
+    check_length(steps, save_every, count, seconds=1e-4)
     if not callable(getattr(task, "sample", None)):
         raise InvalidArgument("task", task, "a task with a method sample(key, batch, dtype=)")
     if not (hasattr(optimizer, "init") and hasattr(optimizer, "update")):

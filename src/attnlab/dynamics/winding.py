@@ -23,6 +23,7 @@ from jaxtyping import Array, Float
 
 from .._core.errors import check_integer, check_real
 from .._core.precision import float64, to_float64
+from .arguments import check_length
 from .loop import Loop, run_loop
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def winding_descent(
     height = check_real("height", height, low=0.05, high=0.95)
     steps = check_integer("steps", steps, minimum=0)
     save_every = check_integer("save_every", save_every, minimum=1)
+    check_length(steps, save_every)
     radius = np.sqrt(1 - height**2)
     angle = 1 / height + np.pi / 2
     first = [radius * np.cos(angle), radius * np.sin(angle), height, angle, 0.0, 0.0]

@@ -31,6 +31,8 @@ from .page import render_page
 from .store import page_path
 
 _TEXT_LIMIT = 2**28  # bytes of one JSON file, which is read into memory
+# of all JSON files that are read: bytes, and values, of which each takes about a hundred bytes then
+_ALL_TEXT, _VALUES = 2**29, 2 * 10**7
 _PIECE = 2**20
 _DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError)
 _NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
@@ -145,14 +147,26 @@ class _Reader:
 
     def __init__(self, opened: zipfile.ZipFile, archive: str | os.PathLike[str]):
         self.opened, self.archive = opened, archive
+        self._bytes = self._values = 0
 
     def json(self, name: str, format: int | None = None) -> Any:
         if name not in self.opened.namelist():
             raise _bad(self.archive, f"with a {name}")
-        found = json.loads(_bytes(self.opened, name, self.archive))
+        found = json.loads(self._counted(name))
         if format is not None and (not isinstance(found, dict) or found.get("format") != format):
             raise _bad(self.archive, f"whose {name} is of format {format}")
         return found
+
+    def _counted(self, name: str) -> bytes:
+        """The text of a file. A few bytes of it, such as `[],`, can become twenty times as many when
+        it is parsed, so that the values are counted before: one for each comma and bracket."""
+        data = _bytes(self.opened, name, self.archive)
+        self._bytes += len(data)
+        self._values += sum(data.count(mark) for mark in (b",", b"[", b"{"))
+        if self._bytes > _ALL_TEXT or self._values > _VALUES:
+            words = f"whose JSON files have at most {_ALL_TEXT} bytes and {_VALUES} values in all"
+            raise _bad(self.archive, f"{words} (reached in {name})")
+        return data
 
 
 def _report(reader: _Reader) -> Report:

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
 
-from .._core.errors import InvalidArgument, check_integer, is_traced
+from .._core.errors import InvalidArgument, check_amount, check_integer, is_traced
 from .._core.keys import check_key, key_words
 from .._core.precision import float64, to_float64, to_numpy
 
 NAMES = ("kappa", "nu", "theta", "eta", "rho")
 _TOLERANCE = 1e-6
+_MOST_RUNS = 10**7  # starts of one call
 
 
 class Overlaps(eqx.Module):
@@ -153,6 +154,7 @@ class Overlaps(eqx.Module):
             raise InvalidArgument("key", key, "a concrete key: starts are drawn outside of jit")
         words = key_words(check_key(key))
         count = 1 if runs is None else check_integer("runs", runs, minimum=1)
+        check_amount("runs", count, _MOST_RUNS, seconds=2e-5, size=200)
         states = np.array([draw(np.random.default_rng([*words, i])) for i in range(count)])
         return cls.unstack(np.clip(states[0] if runs is None else states, -1.0, 1.0))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -46,6 +47,35 @@ def check_names(settings: Mapping[str, Any], swept: Iterable[str]) -> None:
         check_choice("swept setting", section, SECTIONS)
         if section == "overlaps":
             check_choice("overlaps argument", argument, _OVERLAPS)
+
+
+def check_fixed(probes: Iterable[dict[str, Any]], swept: Iterable[str], theory: str) -> None:
+    """Raises `InvalidArgument` when none of the `probes`, settings of some points, gives a risk, and
+    what is wrong with each is a setting that does not vary: then all points would fail alike."""
+    from .._core.precision import float64
+
+    vary = {part for name in swept for part in name.split(".")[1:]}
+    sections = {name.partition(".")[0] for name in swept} - {"overlaps"}
+    first: Exception | None = None
+    with float64():
+        for setting in probes:
+            try:
+                _prepared(setting, theory)
+                return
+            except InvalidArgument as error:
+                if vary & set(re.split(r"\W+", error.name)):
+                    return
+                first = first or error
+            except TypeError as error:  # an argument without a default is missing
+                first = first or error
+            except Exception:
+                return  # it is told with its point
+            if not sections:
+                break
+    if isinstance(first, InvalidArgument):
+        raise first
+    if first is not None:
+        raise InvalidArgument("settings", None, f"complete ({first})") from None
 
 
 def evaluate(

@@ -25,12 +25,13 @@ from .options import (
     names_in,
     risk_options,
 )
-from .risks import SECTIONS, check_names
+from .risks import SECTIONS, check_fixed, check_names
 from .values import listed, plain
 
 pairs = builtins.zip  # `zip` is an argument here
 _WRITTEN_OUT = 1000  # values of an axis that records list one by one
 _LONGEST = 1e7  # seconds that a point may be given: four months
+_PROBES = 16  # points whose risk is built before anything is computed, at most
 _MOST_DIMS = 24  # of the 32 that a file can hold; a result may have 8 of its own
 _MOST_POINTS, _MOST_BATCHES = 10**8, 10**6
 
@@ -143,6 +144,9 @@ def specify(
         else:
             target = f"{target.__module__}:{getattr(target, '__qualname__', type(target).__name__)}"
     assigned(fixed, _at(factors))
+    if kind == "risk":
+        probes = [assigned(fixed, at) for at in _probes(factors)]
+        check_fixed(probes, swept, checked["theory"])
     batching = {"risk": "vmap", "experiment": "each"}.get(kind) or checked["batching"]
     held = _held(batching, factors, checked.get("static", ()))
     plan = Plan(tuple(factors), 1, held)
@@ -241,6 +245,13 @@ def _check_experiment(
 def _at(factors: Iterable[Factor], k: int = 0) -> dict[str, Any]:
     """The settings at place `k` of each factor."""
     return {n: c[k] for f in factors for n, c in pairs(f.names, f.columns)}
+
+
+def _probes(factors: list[Factor]) -> list[dict[str, Any]]:
+    """The first point, and some that differ from it in one factor, its last values first."""
+    first = _at(factors)
+    turns = [(f, k) for f in factors for k in range(f.size - 1, 0, -1)]
+    return [first, *(first | _at([f], k) for f, k in turns[:_PROBES])]
 
 
 def _brief(column: Sequence[Any]) -> Any:
