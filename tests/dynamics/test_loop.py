@@ -1,3 +1,6 @@
+import itertools
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,3 +119,18 @@ def test_interrupted_descent_resumes_to_the_same_bits(short_chunks, tmp_path, st
     with use_checkpoints(tmp_path, "k"):
         resumed = descend()
     np.testing.assert_array_equal(whole.kappa, resumed.kappa)
+
+
+def test_a_long_loop_that_is_done_keeps_its_end_until_that_is_saved(tmp_path, monkeypatch):
+    ticks = itertools.count(0.0, 1.1)  # so that no checkpoint was due after the last chunk
+    monkeypatch.setattr(loop_module, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
+    with pytest.raises(OSError, match="disk"), use_checkpoints(tmp_path, "config"):
+        run(100, 1)
+        raise OSError("the disk is full")
+    (file,) = tmp_path.iterdir()
+    with np.load(file) as kept:
+        assert kept["array.done"] == 100
+    with use_checkpoints(tmp_path, "config"):
+        at, shots = run(100, 1)
+    np.testing.assert_array_equal(shots["value"][:, 0], at * (at - 1) / 2)
+    assert not list(tmp_path.parent.glob(f"{tmp_path.name}/*"))

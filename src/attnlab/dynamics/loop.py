@@ -119,6 +119,7 @@ def run_loop(
     progress = current_progress()
     progress.start(label, steps)
     pace, kept = 0.0, time.monotonic()  # seconds per step, once known
+    first = kept
     try:
         progress.advance(now.done, note(now.last_shot()))
         while now.done < steps:
@@ -133,6 +134,8 @@ def run_loop(
             if checkpoint is not None and time.monotonic() - kept > _CHECKPOINT_SECONDS:
                 now.keep(checkpoint)
                 kept = time.monotonic()
+        if checkpoint is not None and time.monotonic() - first > _CHECKPOINT_SECONDS:
+            now.keep(checkpoint)  # until what comes of it is saved, it is all there is
     except KeyboardInterrupt:
         if checkpoint is not None:
             now.keep(checkpoint)
