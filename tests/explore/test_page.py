@@ -107,6 +107,28 @@ def test_who_may_ask(host, origin, answer):
     assert guard.may_ask(host, origin, guard.names_of("127.0.0.1")) is answer
 
 
+def test_the_page_is_told_to_load_nothing_from_elsewhere():
+    """Each answer carries the policy, beside the headers that it has."""
+    import asyncio
+
+    sent = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"etag", b"1")]})
+        await send({"type": "http.response.body", "body": b"page"})
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "headers": [(b"host", b"127.0.0.1:2718")]}
+    asyncio.run(guard.guarded(app, guard.names_of("127.0.0.1"))(scope, None, send))
+    headers = dict(sent[0]["headers"])
+    assert headers[b"etag"] == b"1"
+    assert headers[b"content-security-policy"].startswith(b"default-src 'self'")
+    assert b"http" not in headers[b"content-security-policy"]
+    assert sent[1]["body"] == b"page"
+
+
 @needs_marimo
 def test_the_server_answers_its_own_page_alone(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.marimo.runtime]\npythonpath = ["."]\n')

@@ -2,7 +2,8 @@
 
 A web page that somebody opens elsewhere may send requests to this machine, also under a name of its
 own that leads here (DNS rebinding). So the `Host` has to be an address or a name of this machine, and
-an `Origin`, which browsers add to what another page asks for, has to be the page itself.
+an `Origin`, which browsers add to what another page asks for, has to be the page itself. The page in
+turn may load nothing from elsewhere: all it needs is served from here.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 _PAGE = Path(__file__).with_name("app.py")
 _TRIES, _BETWEEN = 100, 0.2  # looks at the port before the browser opens, and seconds between them
+_FROM_HERE = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:; connect-src 'self' ws: wss: data: blob:"
 _ASGI = Callable[[Mapping[str, Any], Any, Any], Awaitable[None]]
 
 
@@ -41,7 +43,8 @@ def names_of(host: str) -> frozenset[str]:
 
 
 def guarded(app: _ASGI, names: frozenset[str]) -> _ASGI:
-    """`app` for those who may ask; others get status 403, or no connection."""
+    """`app` for those who may ask; others get status 403, or no connection. Browsers are told to take
+    nothing from other places for its pages."""
 
     async def guard(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -52,7 +55,7 @@ def guarded(app: _ASGI, names: frozenset[str]) -> _ASGI:
         origins = [value for name, value in headers if name == b"origin"]
         alone = len(hosts) == 1 and len(origins) <= 1
         if alone and may_ask(hosts[0], origins[0] if origins else None, names):
-            await app(scope, receive, send)
+            await app(scope, receive, _confined(send))
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
@@ -61,6 +64,18 @@ def guarded(app: _ASGI, names: frozenset[str]) -> _ASGI:
             await send({"type": "http.response.body", "body": b"not for this host or page\n"})
 
     return guard
+
+
+def _confined(send: Any) -> Any:
+    """`send` with the policy of contents in the headers of each answer."""
+
+    async def confined(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            policy = (b"content-security-policy", _FROM_HERE.encode())
+            message = {**message, "headers": [*message.get("headers", []), policy]}
+        await send(message)
+
+    return confined
 
 
 def _name(host: str) -> str:
