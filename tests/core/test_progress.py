@@ -1,15 +1,18 @@
 """Progress reporters and the context through which loops find them."""
 
 import io
+import re
 import threading
 
 import pytest
 
 from attnlab._core.errors import InvalidArgument
 from attnlab._core.progress import (
+    LineProgress,
     NullProgress,
     ProgressReporter,
     RichProgress,
+    closed_progress,
     current_progress,
     use_progress,
 )
@@ -108,3 +111,50 @@ def test_bar_tolerates_more_stops_than_starts_and_a_second_use():
 def test_negative_delay_is_refused():
     with pytest.raises(InvalidArgument, match="delay = -1"):
         RichProgress(delay=-1)
+
+
+def test_lines_tell_the_units_of_the_outermost_task():
+    stream = io.StringIO()
+    with LineProgress(stream=stream) as lines:
+        lines.start("report", 2)
+        lines.start("inner", None)
+        lines.advance(5, "not shown")
+        lines.stop()
+        lines.advance(1, "first")
+        lines.advance(0, "nothing")
+        lines.advance(1, "second")
+        lines.stop()
+        lines.stop()
+    first, second = stream.getvalue().splitlines()
+    assert re.fullmatch(r"report 1 of 2  \d+\.\d s  first", first)
+    assert re.fullmatch(r"report 2 of 2  \d+\.\d s  second", second)
+    stream.close()
+    with LineProgress(stream=stream) as lines:  # nobody reads it any more
+        lines.start("report", None)
+        lines.advance(1)
+
+
+def test_what_a_job_leaves_open_is_closed_and_what_it_closes_twice_is_not_counted():
+    stream = io.StringIO()
+    with LineProgress(stream=stream) as lines, use_progress(lines):
+        lines.start("jobs", 2)
+        with closed_progress():
+            current_progress().start("inner", 3)
+            current_progress().advance(1, "inner")
+        lines.advance(1, "one")
+        with closed_progress():
+            current_progress().stop()
+            current_progress().advance(1, "of nothing")
+        lines.advance(1, "two")
+    assert [line.split()[-1] for line in stream.getvalue().splitlines()] == ["one", "two"]
+
+
+def test_a_terminal_that_goes_away_ends_the_bar_and_not_the_work():
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+    with RichProgress(delay=0.0, force=True, stream=Gone()) as bar:
+        bar.start("work", 2)
+        bar.advance(1)
+        bar.stop()

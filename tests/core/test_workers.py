@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from attnlab._core import workers
+from attnlab._core import interrupt, workers
 from attnlab._core.workers import Job, resolve, run_jobs
 from attnlab.errors import InvalidArgument
 
@@ -159,3 +159,20 @@ def test_ctrl_c_is_blocked_from_the_birth_of_every_worker():
         [sys.executable, "-"], input=code, capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("[True, True]\n", "")
+
+
+def test_an_interruption_that_became_an_error_ends_the_work_and_no_later_one(monkeypatch):
+    """A module that is being imported turns `KeyboardInterrupt` into an `ImportError`."""
+
+    def import_():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+
+    monkeypatch.setattr(workers, "interrupted_import", import_, raising=False)
+    failing = Job("a", "attnlab._core.workers:interrupted_import")
+    with pytest.raises(KeyboardInterrupt), interrupt.interruptible():
+        run_jobs([failing])
+    (later,) = run_jobs([Job("b", "math:sqrt", (-1.0,))])
+    assert later.error.startswith("ValueError")

@@ -40,7 +40,12 @@ class RunInterrupted(KeyboardInterrupt):
 
 _AGAIN = 0.05  # seconds until an interruption that went nowhere is sent again
 _REQUESTS = ("SIGTERM", "SIGHUP")
-_asked = _began = False
+_asked = _began = _inside = False
+
+
+def is_interrupted() -> bool:
+    """Whether the work of an `interruptible()` block that goes on was asked to end."""
+    return _asked and _inside
 
 
 def was_interrupted() -> bool:
@@ -56,7 +61,7 @@ def interruptible() -> Iterator[None]:
     A signal that is ignored, as SIGHUP is under nohup, stays so. After the first request to end
     further ones are ignored, since what was computed is being saved; Ctrl-C still counts.
     """
-    global _asked, _began
+    global _asked, _began, _inside
     _asked, _began = False, True
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -87,9 +92,11 @@ def interruptible() -> Iterator[None]:
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
             before[number] = signal.signal(number, raise_)
     sys.unraisablehook = send_again
+    _inside = True
     try:
         yield
     finally:
+        _inside = False
         sys.unraisablehook = hook
         for number, handler in before.items():
             if signal.getsignal(number) is raise_:  # else it was asked to end, and is saving now

@@ -29,7 +29,7 @@ from typing import Any
 from .children import ONE_THREAD as ONE_THREAD
 from .children import one_thread_each, safe_start, settled
 from .errors import InvalidArgument, check_integer
-from .interrupt import was_interrupted
+from .interrupt import is_interrupted
 from .progress import closed_progress
 
 _ASKED_TO_END = (-signal.SIGTERM, -getattr(signal, "SIGHUP", signal.SIGTERM))
@@ -123,7 +123,7 @@ def _run(job: Job) -> JobResult:
         with closed_progress():
             value = resolve(job.function)(*job.arguments)
     except Exception as error:
-        if was_interrupted():
+        if is_interrupted():
             raise KeyboardInterrupt from error
         text = "".join(traceback.format_exception(error))
         return JobResult(job.key, None, _one_line(error), text, time.perf_counter() - start)
