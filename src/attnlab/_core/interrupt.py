@@ -68,6 +68,7 @@ def interruptible() -> Iterator[None]:
         return
     before: dict[int, Any] = {}
     hook = sys.unraisablehook
+    pending: list[threading.Timer] = []
 
     def raise_(number: int, _: Any) -> None:
         global _asked
@@ -80,10 +81,9 @@ def interruptible() -> Iterator[None]:
 
     def send_again(unraisable: Any) -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):  # in a finaliser or a callback
-            arguments = (os.getpid(), signal.SIGINT)
-            timer = threading.Timer(_AGAIN, os.kill, arguments)
-            timer.daemon = True
-            timer.start()
+            pending.append(threading.Timer(_AGAIN, _interrupt_if_inside))
+            pending[-1].daemon = True
+            pending[-1].start()
         else:
             hook(unraisable)
 
@@ -98,9 +98,16 @@ def interruptible() -> Iterator[None]:
     finally:
         _inside = False
         sys.unraisablehook = hook
+        for timer in pending:  # what comes after the block has not been asked to end
+            timer.cancel()
         for number, handler in before.items():
             if signal.getsignal(number) is raise_:  # else it was asked to end, and is saving now
                 signal.signal(number, handler)
+
+
+def _interrupt_if_inside() -> None:
+    if _inside:
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def leave_at_once(*_: Any) -> None:
