@@ -217,3 +217,27 @@ def test_traced_values_far_beyond_their_rung_are_nan_and_gradients_keep_single_p
     assert np.isnan(value(jnp.array([3.0]))[0])
     exact = risk.gradient(al.KernelHeads([0.5], [1.0])).omega
     np.testing.assert_allclose(value(jnp.array([0.5]))[1], exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("length", [3, 6])
+def test_a_risk_made_inside_a_transformation_has_derivatives(length):
+    task = al.InContextRegression(3, length)
+    mu = jnp.array([0.5])
+
+    def made_inside(omega):
+        return al.population_risk(task, al.KernelHeads(omega, mu)).value
+
+    exact = al.population_risk(task, al.KernelHeads([0.4], [0.5]))
+    slope = exact.gradient(exact.heads).omega
+    for gradient in (jax.grad(made_inside), jax.jit(jax.grad(made_inside))):
+        np.testing.assert_allclose(gradient(jnp.array([0.4])), slope, rtol=1e-5)
+
+
+@pytest.mark.parametrize("length", [2, 6])
+@pytest.mark.filterwarnings("error")
+def test_heads_whose_squares_are_no_numbers_are_refused(length):
+    task = al.InContextRegression(3, length)
+    with pytest.raises(InvalidArgument, match="^omega = .* at least 1e-100"):
+        al.population_risk(task, al.KernelHeads([1e-150, -1e-150], [1e150, -1e150]))
+    with pytest.raises(InvalidArgument, match=r"^mu = .* at most 1e\+100"):
+        al.population_risk(task, al.KernelHeads([0.1], [1e160]))

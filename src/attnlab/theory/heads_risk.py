@@ -81,16 +81,22 @@ class HeadsRisk(eqx.Module):
         """The value for a caller's own transformations. Its derivative is taken here, in float64: a
         reverse pass would run after this scope is left, in the caller's precision."""
 
+        def at(omega: Any, mu: Any) -> HeadsRisk:
+            """The risk; heads at construction that are traced too are these, and not closed over."""
+            if not traced(self.heads):
+                return self
+            return eqx.tree_at(lambda risk: (risk.heads.omega, risk.heads.mu), self, (omega, mu))
+
         @jax.custom_jvp
         def value(omega: Any, mu: Any) -> Any:
             with float64():
-                risk, omega, mu = to_float64((self, omega, mu))
+                risk, omega, mu = to_float64((at(omega, mu), omega, mu))
                 return _evaluate(risk, "value_of", omega, mu)
 
         @value.defjvp
-        def derivative(at: Any, along: Any) -> Any:
+        def derivative(place: Any, along: Any) -> Any:
             with float64():
-                risk, points, tangents = to_float64((self, at, along))
+                risk, points, tangents = to_float64((at(*place), place, along))
                 slopes = _evaluate(risk, "gradient_of", *points)
                 batch = points[0].ndim - 1 if points[0].shape == points[1].shape else 0
                 terms = [

@@ -79,6 +79,7 @@ class EngineRisk(InContextRisk):
         return largest <= jnp.maximum(known / jnp.sqrt(self.dim), own)
 
     def check_heads(self, heads: KernelHeads) -> None:
+        InContextRisk.check_heads(self, heads)
         largest = _LARGEST_SCORE / math.sqrt(self.dim)
         if not (traced(heads) or np.max(np.abs(heads.omega)) <= largest):
             allowed = f"at most {largest:.3g} in absolute value, so that scores can be resolved"

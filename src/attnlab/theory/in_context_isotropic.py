@@ -26,7 +26,9 @@ from jaxtyping import Array, Float
 from .._core.errors import InvalidArgument
 from ..students import KernelHeads
 from .climbing_risk import ClimbingRisk, InContextComponents
-from .heads_risk import check_one_reading, check_softmax_heads
+from .heads_risk import check_one_reading, check_softmax_heads, traced
+
+_SMALLEST = 1e-100  # of |ω|, so that products do not underflow, and of 1/|μ|
 
 
 class HeadAverages(NamedTuple):
@@ -69,6 +71,17 @@ class InContextRisk(ClimbingRisk):
         if omega != mu and not (len(omega) == 1 and mu == (*omega, tasks)):
             allowed = f"of omega's shape {omega}, or (H, {tasks}) for omega of shape (H,)"
             raise InvalidArgument("mu", heads.mu, allowed)
+
+    def check_heads(self, heads: KernelHeads) -> None:
+        if traced(heads):
+            return
+        omega, mu = np.abs(np.asarray(heads.omega)), np.abs(np.asarray(heads.mu))
+        if np.any((omega > 0) & (omega < _SMALLEST)):
+            allowed = f"0, or at least {_SMALLEST:g} in absolute value: squares have to be numbers"
+            raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
+        if np.max(mu) > 1 / _SMALLEST:
+            allowed = f"at most {1 / _SMALLEST:g} in absolute value, so that risks are numbers"
+            raise InvalidArgument("mu", np.asarray(heads.mu), allowed)
 
     def evaluated_of(
         self,

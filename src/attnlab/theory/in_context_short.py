@@ -68,6 +68,7 @@ class ShortPromptRisk(InContextRisk):
         return replace(self, rung=rung, rules=_rules(int(self.dim), length, rung))
 
     def check_heads(self, heads: KernelHeads) -> None:
+        InContextRisk.check_heads(self, heads)
         if not (traced(heads) or np.max(np.abs(heads.omega)) <= _LARGEST):
             allowed = f"at most {_LARGEST:g} in absolute value"
             raise InvalidArgument("omega", np.asarray(heads.omega), allowed)
