@@ -22,7 +22,7 @@ _GRID = 16  # inverse temperatures per round of the search
 class TemperatureConfig(Config):
     """Sizes at which the best inverse temperature of the oracle is searched for."""
 
-    dims: tuple[Annotated[int, Field(ge=16, le=600)], ...] = Field(
+    dims: tuple[Annotated[int, Field(ge=18, le=600)], ...] = Field(
         (20, 60, 200), min_length=1, description="dimensions d"
     )
     noises: tuple[Annotated[float, Field(ge=0.15, le=0.9)], ...] = Field(
