@@ -12,7 +12,6 @@ import math
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +28,7 @@ from .in_context_short import LONGEST, short_prompt_risk
 from .radial import RadialRule, radial_rule, raised_rule
 from .softmax_engine import (
     LADDER,
+    SHIFT,
     HeadMoments,
     PairMoments,
     at_index,
@@ -45,7 +45,6 @@ _RESOLVED = (1.0, 1.7, 2.4, 4.0)  # largest |ω|√d for each rung; its relative
 _LARGEST_SCORE = 40.0  # of |ω|√d: beyond no rung is enough at any length
 _CHUNK_BYTES = 2**22  # of the tables that exist at once: beyond, caches make derivatives slow
 _TABLES = 12  # for each pair of heads
-_SHIFT = 0.37
 
 
 class Rule(NamedTuple):
@@ -59,15 +58,6 @@ class EngineRisk(InContextRisk):
     """The exact risk of scalar heads on isotropic covariates by the softmax engine."""
 
     rungs: ClassVar[int] = len(RADII)
-    tolerance: ClassVar[float] = 1e-9
-    refused: ClassVar[float] = 1e-6
-    heads: KernelHeads
-    noise_variance: Any
-    shares: Any
-    dim: Any
-    log_length: Any
-    rules: tuple[Rule, ...]  # its own, that of the rung below, and another of that rung
-    rung: int = eqx.field(static=True)
 
     def _on_rung(self, rung: int) -> EngineRisk:
         return replace(self, rung=rung, rules=_rules(int(self.dim), rung))
@@ -163,5 +153,5 @@ def _rules(dim: int, rung: int) -> tuple[Rule, ...]:
     return (
         Rule(radial_rule(dim, RADII[rung]), 0.0),
         Rule(radial_rule(dim, below), 0.0),
-        Rule(raised_rule(dim, below), _SHIFT),
+        Rule(raised_rule(dim, below), SHIFT),
     )

@@ -28,6 +28,7 @@ from .climbing_risk import ClimbingRisk, InContextComponents, divisor
 from .heads_risk import check_softmax_heads, traced
 from .softmax_engine import (
     LADDER,
+    SHIFT,
     at_index,
     certain_moments,
     correlated_moments,
@@ -207,7 +208,7 @@ def general_in_context_risk(task: InContextRegression, heads: KernelHeads) -> Ge
         masks=task.support_mask,
         log_length=math.log(task.length),
         points=_sobol(task.dim, _POINTS),
-        rules=(0.0, 0.0, 0.37),
+        rules=(0.0, 0.0, SHIFT),
         trivial=task.length == 1,
         rung=_DEFAULT_RUNG,
     )

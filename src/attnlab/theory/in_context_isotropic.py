@@ -54,11 +54,15 @@ class InContextRisk(ClimbingRisk):
     """
 
     method: ClassVar[str] = "quadrature"
-    heads: eqx.AbstractVar[KernelHeads]
-    noise_variance: eqx.AbstractVar[Any]
-    shares: eqx.AbstractVar[Any]  # of the coordinates that each task reads
-    dim: eqx.AbstractVar[Any]
-    log_length: eqx.AbstractVar[Any]
+    tolerance: ClassVar[float] = 1e-9
+    refused: ClassVar[float] = 1e-6
+    heads: KernelHeads
+    noise_variance: Any
+    shares: Any  # of the coordinates that each task reads
+    dim: Any
+    log_length: Any
+    rules: tuple[Any, ...]  # its own, that of the rung below, and another of that rung
+    rung: int = eqx.field(static=True)
 
     @abc.abstractmethod
     def averages_of(self, omega: Float[Array, " heads"], rule: int) -> HeadAverages:

@@ -15,7 +15,6 @@ import math
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -25,11 +24,11 @@ from ..students import KernelHeads
 from ..tasks import InContextRegression
 from .heads_risk import traced
 from .in_context_isotropic import HeadAverages, InContextRisk
+from .softmax_engine.grids import SHIFT
 
 LONGEST = 3
 _STEPS = ((0.21, 0.35), (0.13, 0.22), (0.1, 0.17))  # of log t, and of the logit of the angle
 _WIDER = 1.07  # by which steps are wider in the coarser rules of level 0, which has none below
-_SHIFT = 0.37
 _NEGLIGIBLE = 40.0  # e^-40 is below all rounding errors
 _RARE = 1e-19
 _LARGEST = 1e100  # of |ω|, so that products stay finite
@@ -53,15 +52,6 @@ class ShortPromptRisk(InContextRisk):
     """The exact risk of scalar heads on isotropic prompts of one to three examples."""
 
     rungs: ClassVar[int] = len(_STEPS)
-    tolerance: ClassVar[float] = 1e-9
-    refused: ClassVar[float] = 1e-6
-    heads: KernelHeads
-    noise_variance: Any
-    shares: Any
-    dim: Any
-    log_length: Any
-    rules: tuple[ShortRule, ...]  # its own, the coarser one, and that one moved
-    rung: int = eqx.field(static=True)
 
     def _on_rung(self, rung: int) -> ShortPromptRisk:
         length = len(self.rules[0].unit)
@@ -123,7 +113,7 @@ def _rules(dim: int, length: int, rung: int) -> tuple[ShortRule, ...]:
     return (
         short_rule(dim, length, *_STEPS[rung], 0.0),
         short_rule(dim, length, *below, 0.0),
-        short_rule(dim, length, *below, _SHIFT),
+        short_rule(dim, length, *below, SHIFT),
     )
 
 

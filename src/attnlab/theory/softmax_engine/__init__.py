@@ -15,6 +15,7 @@ from .checked import product_coefficients as product_coefficients
 from .checked import softmax_moments as softmax_moments
 from .correlated import correlated_moments as correlated_moments
 from .grids import LADDER as LADDER
+from .grids import SHIFT as SHIFT
 from .grids import Resolution as Resolution
 from .moments import HeadMoments as HeadMoments
 from .moments import PairMoments as PairMoments

@@ -21,10 +21,9 @@ from jaxtyping import ArrayLike, Float
 from ..._core.errors import InvalidArgument, check_real
 from ..._core.precision import float64, to_float64, to_numpy
 from ..agreement import disagreement
-from .grids import LADDER, Resolution
+from .grids import LADDER, SHIFT, Resolution
 from .moments import HeadMoments, PairMoments, at_index, moments
 
-_SHIFT = 0.37  # of the second rule's grids, in steps
 _ROUNDING = 64 * np.finfo(np.float64).eps
 _LARGEST_LOG_LENGTH = 600.0
 
@@ -111,7 +110,7 @@ def softmax_moments(
     shape = a.shape
     with float64():
         a_rows, b_rows, log_l = to_float64((a.ravel(), b.ravel(), log_length))
-        shifts = to_float64((0.0, _SHIFT))
+        shifts = to_float64((0.0, SHIFT))
         below, _ = to_numpy(_evaluate(a_rows, b_rows, log_l, LADDER[0], shifts[0]))
         for lower, resolution in itertools.pairwise(LADDER):
             beside, _ = to_numpy(_evaluate(a_rows, b_rows, log_l, lower, shifts[1]))

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
+SHIFT = 0.37  # in steps: by which grids are moved for an independent rule of the same size
 _EXPONENT = 40.0  # e^-40 is below all rounding errors
 _GAUSS_REACH = 8.9  # standard deviations; the Gaussian's mass beyond is 6e-19
 _LOG_SURVIVAL = math.log(39.0)  # survival e^-39 at the end of large t
