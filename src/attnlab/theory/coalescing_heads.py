@@ -25,11 +25,11 @@ from jaxtyping import Array, ArrayLike, Float
 from .._core.errors import InvalidArgument, check_real
 from .._core.precision import float64, to_float64, to_numpy
 from ..tasks import InContextRegression
+from .agreement import disagreement
 from .heads_risk import check_isotropic
-from .radial import radial_rule
-from .softmax_engine import LADDER, moments, own_terms, pair_term
+from .radial import RADII, radial_rule, raised_rule
+from .softmax_engine import LADDER, SHIFT, moments, own_terms, pair_term
 
-_RADII = (12, 16, 24, 36, 52, 72, 100)  # nodes of the query's length for each rung of the engine
 _FIRST, _TOLERANCE, _REFUSED = 2, 1e-7, 1e-6
 _LARGEST_SCORE = 12.0  # of |ω|√d
 
@@ -79,23 +79,28 @@ def coalescing_heads(
         raise InvalidArgument("omega", nodes, f"at most {largest:.3g} in absolute value")
     if len(set(nodes.tolist())) < len(nodes):
         raise InvalidArgument("omega", nodes, "different from each other and from `at`")
-    below = math.inf
-    for rung in range(_FIRST, len(_RADII)):
+    below = _on_rung(task, nodes, _FIRST - 1).least()[0]
+    for rung in range(_FIRST, len(RADII)):
+        beside = _on_rung(task, nodes, rung - 1, moved=True).least()[0]
         found = _on_rung(task, nodes, rung)
         value = found.least()[0]
-        error, below = abs(value - below), value
+        error = disagreement([value], [below], [beside])
         if error <= _TOLERANCE:
             break
+        below = value
     if not error <= _REFUSED:
         raise InvalidArgument("omega", nodes, f"smaller: the error estimate is {error:.2g}")
     return found._replace(error=error)
 
 
-def _on_rung(task: InContextRegression, nodes: np.ndarray, rung: int) -> CoalescingHeads:
-    """With the pair at `nodes[-1]`."""
-    rule = radial_rule(task.dim, _RADII[rung])
+def _on_rung(
+    task: InContextRegression, nodes: np.ndarray, rung: int, *, moved: bool = False
+) -> CoalescingHeads:
+    """With the pair at `nodes[-1]`; `moved`: by another rule of this rung, with other nodes."""
+    rule = (raised_rule if moved else radial_rule)(task.dim, RADII[rung])
     share = 1 + task.noise_std**2
-    about = (rule.r, rule.weights, float(task.dim), share, math.log(task.length))
+    shift = SHIFT if moved else 0.0
+    about = (rule.r, rule.weights, float(task.dim), share, math.log(task.length), shift)
     count = len(nodes)
     first, second = np.triu_indices(count)
     with float64():
@@ -116,15 +121,15 @@ def _terms(pair: tuple[Array, Array], about: tuple[Array, ...], rung: int) -> tu
     """`c(w)`, `c'(w)`, `K(w, v)`, `∂K/∂v`, `∂²K/∂w∂v`: `c` is the mean product with the target.
 
     One program for each pair of heads, whatever their number."""
-    (w, v), (r, weights, dim, share, log_length) = pair, about
+    (w, v), (r, weights, dim, share, log_length, shift) = pair, about
 
     def product(w: Any, v: Any, radius: Any) -> tuple[Array, Array]:
-        """At one length of the query."""
-        own, pairs = moments(jnp.stack([w, v]) * radius, log_length, LADDER[rung])
+        """At one length of the query; of `K` what is more than `share/L`."""
+        own, pairs = moments(jnp.stack([w, v]) * radius, log_length, LADDER[rung], shift)
         both = jax.tree.map(lambda x: x[0], pairs)
         left, right = (jax.tree.map(lambda x, k=k: x[k], own) for k in (0, 1))
-        square, overlap = radius**2 / dim, both.excess + jnp.exp(-log_length)
-        form = square * pair_term(w, v, both, left, right) + share * overlap
+        square = radius**2 / dim
+        form = square * pair_term(w, v, both, left, right) + share * both.excess
         return square * own_terms(w, left)[0], form
 
     def by_v(w: Any, radius: Any) -> tuple[Array, Array, Array]:
@@ -136,4 +141,5 @@ def _terms(pair: tuple[Array, Array], about: tuple[Array, ...], rung: int) -> tu
         (c, k, slope), (dc, _, mixed) = jax.jvp(lambda w: by_v(w, radius), (w,), (along,))
         return c, dc, k, slope, mixed
 
-    return tuple(weights @ x for x in jax.lax.map(at, r))
+    c, dc, k, slope, mixed = (weights @ x for x in jax.lax.map(at, r))
+    return c, dc, k + share * jnp.exp(-log_length), slope, mixed

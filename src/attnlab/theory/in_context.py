@@ -25,7 +25,7 @@ from .climbing_risk import divisor
 from .heads_risk import traced
 from .in_context_isotropic import HeadAverages, InContextRisk
 from .in_context_short import LONGEST, short_prompt_risk
-from .radial import RadialRule, radial_rule, raised_rule
+from .radial import RADII, RadialRule, radial_rule, raised_rule
 from .softmax_engine import (
     LADDER,
     SHIFT,
@@ -37,7 +37,6 @@ from .softmax_engine import (
     pair_term,
 )
 
-RADII = (12, 16, 24, 36, 52, 72, 100)  # radial nodes beside the rungs of the engine's ladder
 # its true error is below 1e-9 up to ω√d = 1.2, where the estimate is that of the rung below
 _FIRST_RUNG = 1
 _TRACED_RUNG = 2  # where heads at construction are abstract, so that nothing can be compared

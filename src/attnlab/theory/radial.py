@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+RADII = (12, 16, 24, 36, 52, 72, 100)  # nodes beside the rungs of the softmax engine's ladder
 _RARE = 1e-20
 _REACH = 12.0  # around the mode, beyond which less than e^-72 of the mass lies
 
